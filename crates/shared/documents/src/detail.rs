@@ -3,7 +3,7 @@
 use crate::calibration::{Gaps, Sender};
 use crate::json::to_json;
 use crate::round::rounded_to;
-use crate::{Doubt, Environment, Latency, Schema, Trial};
+use crate::{Doubt, Environment, FlowLatency, Latency, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -248,7 +248,8 @@ pub struct Flows {
     pub lossy: u32,
     /// Flows that lost all frames.
     pub silent: u32,
-    /// The 16 flows that lost the most frames, or had frames out of order; the worst flow first.
+    /// Up to 16 flows, the worst flow first: those that lost the most frames, then those with frames out of
+    /// order, then those with the longest mean latency.
     pub worst: Vec<FlowCount>,
 }
 
@@ -262,6 +263,26 @@ pub struct FlowCount {
     pub frames: Carried,
     /// Frames that arrived after a frame of the flow that was sent later.
     pub reordered: u64,
+    /// Time from sending to receiving; absent if nothing arrived, if the drift of two clocks is not followed,
+    /// or if a clock was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<FlowLatency>,
+}
+
+/// When frames of a direction were lost. A frame's number gives the time when it was sent: between two frames
+/// that arrived, the missing ones are taken to be sent at equal distances. A pause of the sender between them
+/// is part of these times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LossTimes {
+    /// When the first lost frame was sent, in s since the first frame was due.
+    pub first_s: f64,
+    /// The most frames in a row that were lost: the longest loss period (RFC 3357).
+    pub longest_frames: u64,
+    /// When the first of these was sent, in s since the first frame was due.
+    pub longest_at_s: f64,
+    /// For how long frames were sent that are all lost, in s: from the first of these frames to the next one
+    /// that arrived, or to the end of sending.
+    pub longest_s: f64,
 }
 
 /// The result of the frames of one size.
@@ -296,6 +317,11 @@ pub struct Direction {
     /// power of ten. Ranges without frames are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency_histogram: Vec<LatencyRange>,
+    /// When frames were lost; absent if none was, and if other frames may be missing, too: the sender's
+    /// kernel refused some, the receiver missed some (`overflow`) or does not count them, some arrived with a
+    /// damaged tag, or a port failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossTimes>,
     /// The source of arrival times.
     #[serde(default)]
     pub arrival: Arrival,
@@ -423,7 +449,7 @@ impl DetailedTrial {
         (received > 0 && !self.cpus.is_empty()).then(|| cycles / received as f64)
     }
 
-    /// The document with rates rounded to 0.1 per second, and times to a millionth of a second.
+    /// The document with rates rounded to 0.1 per second, and times to a millionth of a second or less.
     #[must_use]
     pub fn rounded(mut self) -> Self {
         let BitRates { l1, l2 } = &mut self.sent_bps;
@@ -435,6 +461,12 @@ impl DetailedTrial {
         for change in self.directions.iter_mut().flat_map(|direction| &mut direction.rate_changes) {
             change.at_s = rounded_to(change.at_s, 1e6);
             change.offered_pps = rounded_to(change.offered_pps, 10.0);
+        }
+        for it in self.directions.iter_mut().flat_map(|direction| &mut direction.loss) {
+            // To the ns: a few frames are lost in less than a millionth of a second.
+            for time in [&mut it.first_s, &mut it.longest_at_s, &mut it.longest_s] {
+                *time = rounded_to(*time, 1e9);
+            }
         }
         for it in self.directions.iter_mut().flat_map(|direction| &mut direction.series) {
             (it.from_s, it.seconds) = (rounded_to(it.from_s, 1e6), rounded_to(it.seconds, 1e6));

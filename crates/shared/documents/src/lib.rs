@@ -63,7 +63,7 @@ pub use document::schema;
 pub use doubt::{Doubt, LINK_CHANGES};
 pub use environment::Environment;
 pub use json::to_json;
-pub use latency::Latency;
+pub use latency::{FlowLatency, Latency};
 pub use ledger::{Ledger, SHORTFALL, UNEXPLAINED};
 pub use mix::Mix;
 pub use registers::Registers;

@@ -94,6 +94,8 @@ pub fn only_size(sizes: &Mix) -> Result<Size, TrialError> {
 /// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
 pub struct Latency {
     times: Histogram<u64>,
+    /// How much the latency changes from one frame of a flow to the next.
+    pub variation: Variation,
     /// The greatest error of all times, in both directions, if two clocks measured them.
     pub error_ns: Option<u64>,
 }
@@ -102,7 +104,7 @@ impl Default for Latency {
     fn default() -> Self {
         // Bounds and precision that the crate accepts: 1 ns to 100 s, three digits.
         match Histogram::new_with_bounds(1, 100_000_000_000, 3) {
-            Ok(times) => Self { times, error_ns: None },
+            Ok(times) => Self { times, variation: Variation::default(), error_ns: None },
             Err(_) => unreachable!("constant bounds"),
         }
     }
@@ -117,6 +119,7 @@ impl Latency {
     /// Adds the frames of another record.
     pub fn add(&mut self, other: &Self) {
         self.times += &other.times;
+        self.variation.add(&other.variation);
         self.error_ns = self.error_ns.max(other.error_ns);
     }
     /// Adds `frames` frames of the same time.
@@ -140,10 +143,13 @@ impl Latency {
         let any = self.frames() > 0;
         let quantile = |share| any.then(|| self.quantile_ns(share));
         kpps_documents::Latency {
+            min: any.then(|| self.times.min()),
+            mean: any.then(|| self.times.mean().round() as u64),
             p50: quantile(0.5),
             p99: quantile(0.99),
             p999: quantile(0.999),
             max: any.then(|| self.max_ns()),
+            jitter: self.variation.mean_ns().filter(|_| any),
             error_ns: self.error_ns.filter(|_| any),
         }
     }
@@ -168,6 +174,34 @@ impl Latency {
     /// The longest time in nanoseconds, within the histogram's three digits.
     pub fn max_ns(&self) -> u64 {
         self.times.max()
+    }
+}
+
+/// The differences between the latencies of two frames of a flow that were sent one after the other (IPDV of
+/// RFC 3393), up or down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Variation {
+    /// Pairs of frames.
+    pub pairs: u64,
+    /// The sum of their differences, in ns.
+    pub sum_ns: u64,
+}
+
+impl Variation {
+    /// Adds a pair.
+    #[inline]
+    pub fn record(&mut self, before_ns: u64, ns: u64) {
+        self.pairs += 1;
+        self.sum_ns = self.sum_ns.saturating_add(ns.abs_diff(before_ns));
+    }
+    /// Adds the pairs of another record.
+    pub fn add(&mut self, other: &Self) {
+        self.pairs = self.pairs.saturating_add(other.pairs);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+    /// The mean difference, in ns; `None` without a pair.
+    pub fn mean_ns(&self) -> Option<u64> {
+        self.sum_ns.saturating_add(self.pairs / 2).checked_div(self.pairs)
     }
 }
 

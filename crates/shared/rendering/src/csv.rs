@@ -50,8 +50,17 @@ pub(crate) fn row(trial: &DetailedTrial) -> Rows {
 
 /// A trial in which everything was observed that any document of trials has: its columns are those of all.
 pub(crate) fn observed() -> Trial {
-    let latency_ns =
-        Latency { p50: Some(0), p99: Some(0), p999: Some(0), max: Some(0), ..Latency::default() };
+    let some = Some(0);
+    let latency_ns = Latency {
+        min: some,
+        mean: some,
+        p50: some,
+        p99: some,
+        p999: some,
+        max: some,
+        jitter: some,
+        error_ns: None,
+    };
     Trial {
         taken: Some(0),
         bus_busy: Some(0.0),

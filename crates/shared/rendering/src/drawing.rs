@@ -378,10 +378,11 @@ pub(crate) fn legend(parts: &[Part], unit: &str) -> Markup {
     }
 }
 
-/// Percentiles of a latency as bars, on a logarithmic axis from a microsecond up to `most_ns`.
+/// Latencies as bars, on a logarithmic axis from a microsecond up to `most_ns`.
 pub(crate) fn percentiles(latency: &kpps_documents::Latency, most_ns: u64) -> Vec<Bar> {
     let most = (most_ns.max(10_000) as f64 / 1e3).ln();
-    let all = [("p50", latency.p50), ("p99", latency.p99), ("p99.9", latency.p999), ("max", latency.max)];
+    let kpps_documents::Latency { min, mean, p50, p99, p999, max, .. } = *latency;
+    let all = [("min", min), ("mean", mean), ("p50", p50), ("p99", p99), ("p99.9", p999), ("max", max)];
     let bar = |(name, ns): (&str, Option<u64>)| Bar {
         name: name.into(),
         // Even the shortest time is visible.
@@ -470,13 +471,12 @@ mod tests {
         let latency = kpps_documents::Latency {
             p50: Some(1_000),
             p99: Some(31_623),
-            p999: None,
             max: Some(1_000_000),
-            error_ns: None,
+            ..kpps_documents::Latency::default()
         };
         let bars = percentiles(&latency, 1_000_000);
         let shares: Vec<_> = bars.iter().map(|bar| (bar.share * 1000.0).round()).collect();
-        assert_eq!(shares, [3.0, 500.0, 0.0, 1000.0]);
+        assert_eq!(shares, [0.0, 0.0, 3.0, 500.0, 0.0, 1000.0]);
         let text = super::bars(&[("64 B".into(), bars)]).into_string();
         assert!(text.contains("width:50.00%") && text.contains("31.6 µs") && text.contains("64 B"));
     }

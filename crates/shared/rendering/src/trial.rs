@@ -11,10 +11,10 @@ use crate::environment::section;
 use crate::forms::Forms;
 use crate::page;
 use crate::text::TextStyle;
-use kpps_documents::Cpu;
 use kpps_documents::detail::{DetailedTrial, Direction, Fate};
 use kpps_documents::study::{Figure, Line};
 use kpps_documents::words::{in_kpps as kpps, rate};
+use kpps_documents::{Cpu, FlowLatency};
 use maud::{Markup, html as markup};
 use screen::screen;
 use std::collections::BTreeMap;
@@ -58,6 +58,7 @@ fn page(trial: &DetailedTrial) -> String {
             @for notice in notices(trial) { p.notice role="status" { (notice) } }
             section { h2 { "Where frames ended" } (ended(trial)) }
             section { h2 { "Latency" } (latency(trial)) }
+            @if trial.directions.iter().any(|way| way.flows.is_some()) { section { h2 { "Flows" } (flows(trial)) } }
             (series::section(trial))
             @if !trial.cpus.is_empty() { section { h2 { "CPU time" } (cpus(trial)) } }
             @if let Some(cpu) = &trial.result.cpu && trial.cpus.is_empty() {
@@ -123,7 +124,33 @@ fn ended(trial: &DetailedTrial) -> Markup {
             p.hint { "The " (lost) " of them that did not arrive:" }
             (band(&losses, lost))
         }
+        @for loss in trial.directions.iter().filter_map(sentences::loss) { p { (loss) "." } }
         @if let Some(capture) = &trial.capture { p { (sentences::capture(capture)) "." } }
+    }
+}
+
+/// The listed flows of all directions.
+fn flows(trial: &DetailedTrial) -> Markup {
+    let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
+    let names =
+        ["flow", "sent", "received", "lost", "reordered", "min, µs", "mean, µs", "max, µs", "jitter, µs"];
+    markup! {
+        @for (way, flows) in trial.directions.iter().filter_map(|way| Some((way, way.flows.as_ref()?))) {
+            p.hint {
+                (flows.count) " flows from " (way.from) ", " (flows.lossy) " of which lost frames. The worst ones:"
+            }
+            div.scroll { table {
+                thead { tr { @for name in names { th scope="col" { (name) } } } }
+                tbody { @for it in &flows.worst {
+                    tr {
+                        th scope="row" { (it.flow) }
+                        @for count in [it.frames.sent, it.frames.received, it.frames.lost, it.reordered] { td { (count) } }
+                        @let of = |time: fn(&FlowLatency) -> Option<u64>| it.latency_ns.as_ref().and_then(time);
+                        @for ns in [of(|it| Some(it.min)), of(|it| Some(it.mean)), of(|it| Some(it.max)), of(|it| it.jitter)] { td { (us(ns)) } }
+                    }
+                } }
+            } }
+        }
     }
 }
 
@@ -139,6 +166,12 @@ fn latency(trial: &DetailedTrial) -> Markup {
         }
         @if let Some(clocks) = &trial.clocks { p { (sentences::clocks(clocks)) "." } }
         (bars(&[(String::new(), percentiles(&trial.result.latency_ns, most_ns))]))
+        @if let Some(jitter) = trial.result.latency_ns.jitter {
+            p {
+                "Jitter: " (format!("{:.1}", jitter as f64 / 1e3))
+                " µs, the mean absolute difference between the latencies of two frames of a flow that were sent one after the other (RFC 3393)."
+            }
+        }
         @if trial.directions.iter().any(|way| !way.latency_histogram.is_empty()) {
             (histogram(trial))
         }
@@ -368,9 +401,9 @@ mod tests {
                 latency_ns: Latency {
                     p50: Some(12_500),
                     p99: Some(80_000),
-                    p999: None,
                     max: Some(2_000_000),
-                    error_ns: None,
+                    jitter: Some(1_300),
+                    ..Latency::default()
                 },
                 ledger: ledger.closed(),
                 ..Trial::default()

@@ -1,6 +1,6 @@
 //! The end of frames: arrived frames are compared with the sent ones, counted and timed.
 
-use kpps_frames::tag;
+use kpps_frames::{Tag, tag};
 use kpps_host::NS;
 use kpps_host::wire::Receiver;
 use kpps_methods::{Latency, StandingQueue, TrialError};
@@ -14,6 +14,8 @@ pub(crate) struct Measured {
     pub delivered: u64,
     pub latency: Latency,
     queue: StandingQueue,
+    /// The latest frame of each flow: its number, and its latency in ns. Flows take turns.
+    latest: Vec<Option<(u64, u64)>>,
 }
 
 impl Default for Measured {
@@ -25,7 +27,12 @@ impl Default for Measured {
 impl Measured {
     pub fn between(from_ps: u64, to_ps: u64) -> Self {
         let queue = StandingQueue::over((to_ps - from_ps) / NS);
-        Self { from_ps, to_ps, delivered: 0, latency: Latency::default(), queue }
+        Self { from_ps, to_ps, delivered: 0, latency: Latency::default(), queue, latest: vec![None] }
+    }
+
+    /// The same for frames of this number of flows, which take turns.
+    pub fn of_flows(self, flows: usize) -> Self {
+        Self { latest: vec![None; flows.max(1)], ..self }
     }
 
     /// By how many frames queues grew in the measured time; `None` if too few arrived for an estimate.
@@ -37,18 +44,28 @@ impl Measured {
     #[inline]
     pub fn note(&mut self, now_ps: u64, frame: &[u8]) {
         if let Some(tag) = tag::read(frame) {
-            self.note_sent(now_ps, tag.sent_ps_near(now_ps));
+            self.note_tag(now_ps, tag);
         }
     }
 
-    /// A frame that was sent at `sent_ps` has arrived at `now_ps`.
+    /// A frame with this tag has arrived at `now_ps`.
     #[inline]
-    fn note_sent(&mut self, now_ps: u64, sent_ps: u64) {
+    fn note_tag(&mut self, now_ps: u64, tag: Tag) {
+        let sent_ps = tag.sent_ps_near(now_ps);
         if sent_ps > self.from_ps && sent_ps <= self.to_ps {
             self.delivered += 1;
             let took_ns = now_ps.saturating_sub(sent_ps) / NS;
             self.latency.record(took_ns);
             self.queue.record((sent_ps - self.from_ps) / NS, took_ns);
+            let flows = self.latest.len() as u64;
+            let flow = if flows == 1 { 0 } else { tag.sequence % flows };
+            let Some(latest) = self.latest.get_mut(flow as usize) else { return };
+            if let Some((_, before_ns)) = latest.filter(|(number, _)| number + flows == tag.sequence) {
+                self.latency.variation.record(before_ns, took_ns);
+            }
+            if latest.is_none_or(|(number, _)| number < tag.sequence) {
+                *latest = Some((tag.sequence, took_ns));
+            }
         }
     }
 }
@@ -107,9 +124,10 @@ pub(crate) struct TesterPort {
 }
 
 impl TesterPort {
-    /// Measures frames that were sent after `from_ps` and until `to_ps`.
-    pub fn measure(&self, from_ps: u64, to_ps: u64) {
-        self.measured.replace(Measured::between(from_ps, to_ps));
+    /// Measures frames that were sent after `from_ps` and until `to_ps`, of this number of flows that take
+    /// turns.
+    pub fn measure(&self, from_ps: u64, to_ps: u64, flows: usize) {
+        self.measured.replace(Measured::between(from_ps, to_ps).of_flows(flows));
     }
     /// Frames so far.
     pub fn frames(&self) -> u64 {
@@ -155,7 +173,7 @@ impl TesterReceiver {
     }
 
     /// Whether this frame was sent, comes out as it must, and has not come before.
-    fn is_right(&mut self, frame: &[u8], tag: kpps_frames::Tag) -> bool {
+    fn is_right(&mut self, frame: &[u8], tag: Tag) -> bool {
         let turn = tag.sequence as usize % self.flows.len().max(1);
         let Some(right) = self.flows.get_mut(turn) else { return false };
         if tag.stream != self.stream || tag::write(right, tag).is_err() || frame != right {
@@ -184,7 +202,7 @@ impl Receiver for TesterReceiver {
         } else {
             self.next = tag.sequence + 1;
         }
-        port.measured.borrow_mut().note_sent(now_ps, tag.sent_ps_near(now_ps));
+        port.measured.borrow_mut().note_tag(now_ps, tag);
     }
 }
 
@@ -200,15 +218,15 @@ pub(crate) fn check(wrong: u64) -> Result<(), TrialError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_frames::Size;
     use kpps_frames::build::{Flow, udp_test};
-    use kpps_frames::{Size, Tag};
 
     #[test]
     fn wrong_frames_are_seen() {
         let template = udp_test(&Flow::default(), Size::MIN).unwrap();
         let port = Rc::new(TesterPort::default());
         let mut far = TesterReceiver::new(Rc::clone(&port), vec![template.clone()], 1);
-        port.measure(0, 100);
+        port.measure(0, 100, 1);
         let frame = |stream, sequence, sent_ps| {
             let mut frame = template.clone();
             tag::write(&mut frame, Tag { stream, sequence, sent_ps }).unwrap();

@@ -7,14 +7,15 @@
 use crate::convert::FASTEST_PPS;
 use crate::proto;
 use kpps_documents::detail::{Arrival, ArrivalBy, CpuTimes, RateChange};
-use kpps_documents::{Disturbance, Pause, PausedBy};
+use kpps_documents::{Disturbance, FlowLatency, Pause, PausedBy};
 use kpps_frames::Size;
-use kpps_methods::Latency;
+use kpps_methods::{Latency, Variation};
 use kpps_ports::port::run::{Gaps, Got};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
 use kpps_tester::{
-    AnomalousFrame, Arrived, Counted, Done, Findings, Kept, OfFlow, Received, SentFrames, Task,
+    AnomalousFrame, Arrived, Counted, Done, Findings, Gap, Kept, Losses, Lost, OfFlow, Received, SentFrames,
+    Task,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -170,7 +171,15 @@ pub(crate) fn done(
     let begun_ns = judge.keep("the time when sending began", Some(said.begun_ns), |ns| *ns <= limits.ns);
     let gaps = judge.keep("gaps between frames", said.gaps, |gaps| are_gaps(gaps, frames, limits));
     let last_gap = last_gap(&mut judge, said.cut_off, said.last_gap_ns, limits);
-    let latency = latency(&mut judge, said.latency, task, all);
+    let mut latency = latency(&mut judge, said.latency, task, all);
+    let variation = judge.keep("the jitter", said.variation, |it| {
+        it.pairs <= all && u128::from(it.sum_ns) <= u128::from(it.pairs) * u128::from(limits.ns)
+    });
+    if let Some((first, proto::Variation { pairs, sum_ns })) = latency.first_mut().zip(variation) {
+        first.variation = Variation { pairs, sum_ns };
+    }
+    let given = judge.keep("the frames given to the port", Some(said.given), |it| *it <= limits.sent);
+    let losses = said.losses.and_then(|it| losses(&mut judge, &it, limits));
     let flows = flows(&mut judge, said.flows, task, limits);
     let sizes = sizes(&mut judge, said.sizes, task, limits);
     let findings = findings(&mut judge, said.findings.unwrap_or_default(), limits.came);
@@ -189,7 +198,7 @@ pub(crate) fn done(
         sent: SentFrames {
             intended,
             frames,
-            given: frames,
+            given: given.unwrap_or(frames),
             skipped: Vec::new(),
             begun: Duration::from_nanos(begun_ns.unwrap_or_default()),
             elapsed: elapsed_ns.map_or(task.duration, Duration::from_nanos),
@@ -200,6 +209,7 @@ pub(crate) fn done(
         received: Received {
             arrived,
             last_gap,
+            losses,
             queue_growth,
             arrival: Arrival {
                 by: if said.by_kernel { ArrivalBy::Kernel } else { ArrivalBy::Program },
@@ -241,6 +251,36 @@ fn last_gap(judge: &mut Judge, cut_off: bool, ns: Option<u64>, limits: &Limits) 
     judge.keep("the time of the last loss", ns, |ns| *ns <= limits.ns).map(Duration::from_nanos)
 }
 
+/// The frames that were lost.
+fn losses(judge: &mut Judge, said: &proto::Losses, limits: &Limits) -> Option<Losses> {
+    let (first, longest) = said.first.zip(said.longest)?;
+    let can_be = |it: &Losses| {
+        is_lost(&first, limits)
+            && is_lost(&longest, limits)
+            && it.first.first <= it.longest.first
+            && (1..=it.longest.frames).contains(&it.first.frames)
+            && (it.longest.frames..=limits.came).contains(&it.frames)
+    };
+    let losses = Losses { first: lost(first), longest: lost(longest), frames: said.frames };
+    judge.keep("the lost frames in a row", Some(losses), can_be)
+}
+
+/// Whether frames in a row can have been lost like this.
+fn is_lost(said: &proto::Lost, limits: &Limits) -> bool {
+    let end = said.first.checked_add(said.frames);
+    let most_ps = limits.ns.saturating_mul(1000);
+    said.gap_first <= said.first
+        && end.is_some_and(|end| end <= said.gap_end)
+        && said.gap_end <= limits.came
+        && said.before_ps.is_none_or(|before| before <= said.behind_ps.unwrap_or(most_ps))
+        && said.behind_ps.is_none_or(|behind| behind <= most_ps)
+}
+
+fn lost(said: proto::Lost) -> Lost {
+    let proto::Lost { first, frames, gap_first, gap_end, before_ps, behind_ps } = said;
+    Lost { first, frames, gap: Gap { first: gap_first, end: gap_end, before_ps, behind_ps } }
+}
+
 /// Latencies in parts, of at most `all` frames.
 fn latency(judge: &mut Judge, said: Vec<proto::Latency>, task: &Task, all: u64) -> Vec<Latency> {
     let parts = task.expect.as_ref().map_or(0, |expect| expect.parts);
@@ -255,12 +295,28 @@ fn latency(judge: &mut Judge, said: Vec<proto::Latency>, task: &Task, all: u64) 
 fn flows(judge: &mut Judge, said: Vec<proto::Flow>, task: &Task, limits: &Limits) -> Vec<OfFlow> {
     let flows = task.expect.as_ref().map_or(0, |expect| expect.frames.flows() as usize);
     let said = judge.list("flows", said, |each| {
-        each.len() <= flows && each.iter().all(|it| it.sent <= limits.came && it.reordered <= limits.came)
+        let can_be = |it: &proto::Flow| {
+            let is_latency = |it: &proto::FlowLatency| {
+                it.min_ns <= it.mean_ns
+                    && it.mean_ns <= it.max_ns
+                    && it.max_ns.max(it.jitter_ns.unwrap_or(0)) <= limits.ns
+            };
+            it.sent <= limits.came
+                && it.reordered <= limits.came
+                && it.latency.as_ref().is_none_or(is_latency)
+        };
+        each.len() <= flows && each.iter().all(can_be)
     });
     let of = |(flow, of): (u32, proto::Flow)| {
-        let proto::Flow { sent, received, reordered } = of;
+        let proto::Flow { sent, received, reordered, latency } = of;
+        let latency = latency.map(|it| FlowLatency {
+            min: it.min_ns,
+            mean: it.mean_ns,
+            max: it.max_ns,
+            jitter: it.jitter_ns,
+        });
         // No count may exceed the frames sent.
-        OfFlow { flow, sent, received: received.min(sent), reordered }
+        OfFlow { flow, sent, received: received.min(sent), reordered, latency }
     };
     (0..).zip(said).map(of).collect()
 }

@@ -2,18 +2,20 @@
 
 use crate::proto;
 use kpps_documents::detail::{ArrivalBy, CpuTimes, RateChange};
-use kpps_documents::{Disturbance, Pause, PausedBy};
+use kpps_documents::{Disturbance, FlowLatency, Pause, PausedBy};
 use kpps_frames::encap::Tags;
 use kpps_frames::rate::Rate;
 use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
-use kpps_methods::Latency;
+use kpps_methods::{Latency, Variation};
 use kpps_ports::port::run::{Got, SendPlan, Shape};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
-use kpps_tester::{AnomalousFrame, Arrived, Counted, Done, Expect, Findings, OfFlow, Task};
+use kpps_tester::{
+    AnomalousFrame, Arrived, Counted, Done, Expect, Findings, Gap, Losses, Lost, OfFlow, Task,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -238,6 +240,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
     proto::Done {
         intended: done.sent.intended,
         sent: done.sent.frames,
+        given: done.sent.given,
         elapsed_ns: ns(done.sent.elapsed),
         gaps: done.sent.gaps.map(|gaps| proto::Gaps {
             intended_ns: gaps.intended_ns,
@@ -265,7 +268,9 @@ pub(crate) fn done(done: Done) -> proto::Done {
         }),
         last_gap_ns: done.received.last_gap.filter(|gap| *gap != Duration::MAX).map(ns),
         cut_off: done.received.last_gap == Some(Duration::MAX),
+        variation: variation(&done.latency),
         latency: done.latency.iter().map(latency).collect(),
+        losses: done.received.losses.as_ref().map(losses),
         missed: done.missed,
         errors: done.errors,
         taken: done.taken,
@@ -327,7 +332,30 @@ fn point(point: &Point) -> proto::Point {
 }
 
 fn flow(of: &OfFlow) -> proto::Flow {
-    proto::Flow { sent: of.sent, received: of.received, reordered: of.reordered }
+    let latency = of.latency.map(|FlowLatency { min, mean, max, jitter }| proto::FlowLatency {
+        min_ns: min,
+        mean_ns: mean,
+        max_ns: max,
+        jitter_ns: jitter,
+    });
+    proto::Flow { sent: of.sent, received: of.received, reordered: of.reordered, latency }
+}
+
+/// The variation of all parts; `None` without a pair.
+fn variation(parts: &[Latency]) -> Option<proto::Variation> {
+    let mut all = Variation::default();
+    parts.iter().for_each(|part| all.add(&part.variation));
+    let Variation { pairs, sum_ns } = all;
+    (pairs > 0).then_some(proto::Variation { pairs, sum_ns })
+}
+
+fn losses(&Losses { first, longest, frames }: &Losses) -> proto::Losses {
+    proto::Losses { first: Some(lost(&first)), longest: Some(lost(&longest)), frames }
+}
+
+fn lost(&Lost { first, frames, gap }: &Lost) -> proto::Lost {
+    let Gap { first: gap_first, end: gap_end, before_ps, behind_ps } = gap;
+    proto::Lost { first, frames, gap_first, gap_end, before_ps, behind_ps }
 }
 
 fn anomalous_frame(AnomalousFrame { at_ns, frame, why }: AnomalousFrame) -> proto::AnomalousFrame {
@@ -511,7 +539,11 @@ mod tests {
         for ns in [1, 900, 1_000_000, 2_000_003, 70_000_000_000] {
             latency.record_times(ns, ns % 7 + 1);
         }
+        latency.variation = Variation { pairs: 4, sum_ns: 4_000 };
         let quantiles = latency.quantiles();
+        let gap = Gap { first: 2, end: 6, before_ps: None, behind_ps: Some(7_000) };
+        let first = Lost { first: 2, frames: 1, gap };
+        let losses = Losses { first, longest: Lost { first: 4, frames: 2, gap }, frames: 3 };
         let arrived = Arrived {
             received: 20,
             duplicated: 1,
@@ -521,8 +553,12 @@ mod tests {
             nameless: 5,
             tagless: 6,
         };
-        let flows: Vec<_> =
-            (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
+        let times = FlowLatency { min: 3, mean: 4, max: 5, jitter: Some(1) };
+        let latency_of_flow = [Some(times), None];
+        let flows: Vec<_> = (0..2)
+            .zip(latency_of_flow)
+            .map(|(flow, latency)| OfFlow { flow, sent: 6, received: 5, reordered: flow.into(), latency })
+            .collect();
         let anomalous_frame =
             AnomalousFrame { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };
         let kept = Kept { frames: vec![anomalous_frame], not_kept: 5 };
@@ -547,6 +583,7 @@ mod tests {
             sent: SentFrames {
                 intended: 12,
                 frames: 11,
+                given: 12,
                 begun: Duration::from_nanos(3),
                 disturbance: Some(disturbance.clone()),
                 rate_changes: vec![RateChange { at_s: 0.5, offered_pps: 1e5 }],
@@ -555,6 +592,7 @@ mod tests {
             received: Received {
                 arrived,
                 last_gap: Some(Duration::MAX),
+                losses: Some(losses),
                 queue_growth: Some(4),
                 arrival,
                 flows: flows.clone(),
@@ -570,7 +608,7 @@ mod tests {
         let limits = Limits::of(&task, false);
         let (came, trouble) = believe::done(done(sent), &task, &limits, (0, 0));
         assert_eq!((trouble, came.unbelievable), (None, Vec::new()));
-        assert_eq!((came.sent.intended, came.sent.frames), (12, 11));
+        assert_eq!((came.sent.intended, came.sent.frames, came.sent.given), (12, 11, 12));
         assert_eq!((came.sent.disturbance, came.received.queue_growth), (Some(disturbance), Some(4)));
         assert_eq!((came.sent.begun, came.line), (Duration::from_nanos(3), Some(line)));
         assert_eq!(came.sent.rate_changes, [RateChange { at_s: 0.5, offered_pps: 1e5 }]);
@@ -580,7 +618,7 @@ mod tests {
             "what is not known stays so"
         );
         assert_eq!((came.received.arrived, came.received.last_gap), (arrived, Some(Duration::MAX)));
-        assert_eq!(came.latency[0].quantiles(), quantiles);
+        assert_eq!((came.latency[0].quantiles(), came.received.losses), (quantiles, Some(losses)));
         assert_eq!((came.received.kept, came.received.arrival), (kept, arrival));
         assert_eq!(came.received.findings, found);
         assert_eq!((came.received.flows, came.received.sizes), (flows, vec![(6, 5), (5, 5)]));

@@ -371,6 +371,20 @@ fn nothing_that_is_believed_is_nonsense() {
             ns: (0..any() % 4).map(|_| any()).collect(),
             frames: (0..any() % 4).map(|_| any()).collect(),
         };
+        let flow_latency = |any: &mut dyn FnMut() -> u64| proto::FlowLatency {
+            min_ns: any(),
+            mean_ns: any(),
+            max_ns: any(),
+            jitter_ns: Some(any()),
+        };
+        let lost = |any: &mut dyn FnMut() -> u64| proto::Lost {
+            first: any(),
+            frames: any(),
+            gap_first: any(),
+            gap_end: any(),
+            before_ps: Some(any()),
+            behind_ps: Some(any()),
+        };
         let point = proto::Point {
             due: any(),
             given: any(),
@@ -395,6 +409,7 @@ fn nothing_that_is_believed_is_nonsense() {
         believed(AnswerKind::Done(proto::Done {
             intended: any(),
             sent: any(),
+            given: any(),
             elapsed_ns: any(),
             gaps: Some(proto::Gaps {
                 intended_ns,
@@ -415,11 +430,25 @@ fn nothing_that_is_believed_is_nonsense() {
                 tagless: any(),
             }),
             last_gap_ns: Some(any()),
+            variation: Some(proto::Variation { pairs: any(), sum_ns: any() }),
+            losses: Some(proto::Losses {
+                first: Some(lost(&mut any)),
+                longest: Some(lost(&mut any)),
+                frames: any(),
+            }),
             latency: (0..any() % 3).map(|_| latency(&mut any)).collect(),
             missed: Some(any()),
             errors: Some(any()),
             trouble: None,
-            flows: some.iter().map(|&sent| proto::Flow { sent, received: any(), reordered: any() }).collect(),
+            flows: some
+                .iter()
+                .map(|&sent| proto::Flow {
+                    sent,
+                    received: any(),
+                    reordered: any(),
+                    latency: Some(flow_latency(&mut any)),
+                })
+                .collect(),
             sizes: some.iter().map(|&sent| proto::OfSize { sent, received: any() }).collect(),
             kept: Vec::new(),
             not_kept: any(),

@@ -451,6 +451,7 @@ impl Clocks {
             return Latency::default();
         }
         let [one] = &parts[..] else {
+            // No jitter: between two frames of one of many flows, the clocks may drift farther apart.
             let mut all = Latency::default();
             let each = length.as_nanos() as f64 / parts.len().max(1) as f64;
             let read_ns = (self.before[0].at_ns as f64 + self.before[1].at_ns as f64) / 2.0;
@@ -469,7 +470,9 @@ impl Clocks {
             0 => all.add(one),
             // The gain is subtracted already.
             _ => {
-                one.recorded().for_each(|(ns, frames)| all.record_times(ns.saturating_sub(margin_ns), frames))
+                one.recorded()
+                    .for_each(|(ns, frames)| all.record_times(ns.saturating_sub(margin_ns), frames));
+                all.variation.add(&one.variation);
             }
         }
         all

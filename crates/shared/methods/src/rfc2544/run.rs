@@ -345,10 +345,13 @@ fn mean_latency(trials: &[Trial]) -> Latency {
             .map(|ns| ns.round() as u64)
     };
     Latency {
+        min: of(|it| it.min),
+        mean: of(|it| it.mean),
         p50: of(|it| it.p50),
         p99: of(|it| it.p99),
         p999: of(|it| it.p999),
         max: of(|it| it.max),
+        jitter: of(|it| it.jitter),
         error_ns: trials.iter().filter_map(|trial| trial.latency_ns.error_ns).max(),
     }
 }

@@ -345,13 +345,7 @@ mod tests {
         let trial = |offered_pps: f64, loss_ratio, us: u64| Trial {
             offered_pps,
             loss_ratio,
-            latency_ns: Latency {
-                p50: Some(us * 1000),
-                p99: None,
-                p999: None,
-                max: Some(us * 4000),
-                error_ns: None,
-            },
+            latency_ns: Latency { p50: Some(us * 1000), max: Some(us * 4000), ..Latency::default() },
             ..Trial::default()
         };
         Ndr {

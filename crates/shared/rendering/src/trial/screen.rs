@@ -22,8 +22,9 @@ fn parts(direction: &Direction) -> String {
             direction.from
         );
         for flow in worst.iter().take(SHOWN) {
-            let FlowCount { flow, frames: Carried { sent, lost, .. }, reordered } = flow;
-            let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order");
+            let FlowCount { flow, frames: Carried { sent, lost, .. }, reordered, latency_ns } = flow;
+            let latency = latency_ns.map(|it| sentences::flow_latency(&it)).unwrap_or_default();
+            let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order{latency}");
         }
     }
     text
@@ -90,6 +91,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
         offer(trial),
         counts(trial),
         rates(trial),
+        trial.directions.iter().map(loss).collect(),
         trial.directions.iter().map(parts).collect(),
         generator(trial),
         trial.directions.iter().map(|direction| gaps(trial, direction)).collect(),
@@ -197,23 +199,24 @@ fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
     line + &sender(&gaps) + &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall)
 }
 
-/// The percentiles of the latency, if they are known.
+/// The latency and the jitter, if they are known.
 fn latency(trial: &DetailedTrial) -> String {
-    let Latency { p50: Some(p50), p99: Some(p99), p999: Some(p999), max: Some(max), .. } =
-        trial.result.latency_ns
-    else {
+    let Latency { min, mean, p50, p99, p999, max, jitter, .. } = trial.result.latency_ns;
+    let us = |name: &str, ns: Option<u64>| Some(format!("{name} {:.1} µs", ns? as f64 / 1e3));
+    let times = [("min", min), ("mean", mean), ("p50", p50), ("p99", p99), ("p99.9", p999), ("max", max)];
+    let times: Vec<_> = times.into_iter().filter_map(|(name, ns)| us(name, ns)).collect();
+    if times.is_empty() {
         return String::new();
-    };
-    let us = |ns: u64| ns as f64 / 1e3;
+    }
     let arrival = sentences::arrival(trial).map(|arrival| format!(" ({arrival})")).unwrap_or_default();
-    format!(
-        "latency{}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs, max {:.1} µs\n",
-        arrival,
-        us(p50),
-        us(p99),
-        us(p999),
-        us(max)
-    )
+    let jitter = us("jitter", jitter).map(|jitter| format!("; {jitter}")).unwrap_or_default();
+    format!("latency{arrival}: {}{jitter}\n", times.join(", "))
+}
+
+/// When frames of a direction were lost, if that is known.
+fn loss(direction: &Direction) -> String {
+    let sentence = sentences::loss(direction).map(|loss| format!("{loss}\n"));
+    sentence.unwrap_or_default()
 }
 
 /// Sentences on the time series, the clocks and the captured frames.

@@ -1,8 +1,8 @@
 //! Sentences about a trial, for page and screen.
 
-use kpps_documents::Doubt;
-use kpps_documents::detail::{ArrivalBy, Capture, Clocks, DetailedTrial, Direction, RateChange};
+use kpps_documents::detail::{ArrivalBy, Capture, Clocks, DetailedTrial, Direction, LossTimes, RateChange};
 use kpps_documents::words::rate;
+use kpps_documents::{Doubt, FlowLatency};
 
 /// Changes of the load that are shown in a sentence: the first ones.
 const CHANGES: usize = 8;
@@ -29,6 +29,33 @@ pub(super) fn rate_changes(trial: &DetailedTrial) -> Vec<String> {
         (!all.is_empty()).then(|| format!("load from {}: {}", way.from, said.join(", ")))
     };
     trial.directions.iter().filter_map(of).collect()
+}
+
+/// When the frames of a direction were lost, if that is known.
+pub(super) fn loss(direction: &Direction) -> Option<String> {
+    let LossTimes { first_s, longest_frames, longest_at_s, longest_s } = direction.loss?;
+    let longest = match longest_frames {
+        1 => "never two in a row".to_owned(),
+        frames => format!("at most {frames} in a row ({}), at {longest_at_s:.3} s", duration(longest_s)),
+    };
+    Some(format!("lost from {}: first at {first_s:.3} s; {longest}", direction.from))
+}
+
+/// A time with a unit that fits it.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        ..1e-3 => format!("{:.1} µs", seconds * 1e6),
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        _ => format!("{seconds:.3} s"),
+    }
+}
+
+/// The latencies of a flow, behind its counts.
+pub(super) fn flow_latency(latency: &FlowLatency) -> String {
+    let us = |ns: u64| ns as f64 / 1e3;
+    let jitter = latency.jitter.map(|ns| format!(", jitter {:.1} µs", us(ns))).unwrap_or_default();
+    let FlowLatency { min, mean, max, .. } = *latency;
+    format!("; {:.1} to {:.1} µs, mean {:.1} µs{jitter}", us(min), us(max), us(mean))
 }
 
 /// The clocks of two hosts.

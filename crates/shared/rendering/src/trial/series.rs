@@ -166,7 +166,7 @@ mod tests {
         let second = csv.lines().nth(2).unwrap_or_default();
         assert!(
             csv.starts_with("directions.from,directions.to,from_s,seconds,offered_pps,")
-                && second.ends_with(",2500,,,,"),
+                && second.ends_with(",2500,,,,,,,"),
             "{csv}"
         );
     }

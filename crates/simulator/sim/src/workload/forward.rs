@@ -432,7 +432,9 @@ impl ForwardingTestbed {
         let machine = rig.simulation.machine();
         let begin_ps = machine.now_ps() + slot_ps(size);
         let phases = Phases::of(begin_ps, load)?.draining(AFTERWARDS_MS);
-        rig.ports.iter().for_each(|port| port.measure(phases.measure_ps, phases.end_ps));
+        for (port, frames) in rig.ports.iter().zip(rig.frames.iter().rev()) {
+            port.measure(phases.measure_ps, phases.end_ps, frames.len());
+        }
         rig.stack.start_timers(machine, begin_ps + (phases.measure_ps - begin_ps) / 2);
         rig.load(offered_pps, load.seed, self.ways, (begin_ps, phases.drained_ps));
 

@@ -324,7 +324,7 @@ pub fn scale(
     let machine = rig.simulation.machine();
     let begin_ps = machine.now_ps() + rate::slot_ps(setup.link_bits_per_s(), size);
     let phases = Phases::of(begin_ps, load)?.draining(DRAIN_MS);
-    measured.replace(Measured::between(phases.measure_ps, phases.end_ps));
+    measured.replace(Measured::between(phases.measure_ps, phases.end_ps).of_flows(frames.len()));
     let first_ps = begin_ps + phase_ps(load.seed, (1e12 / offered_pps) as u64);
     let sent = Rc::clone(&rig.sent);
     let source = ConstantRate::of_flows(frames, offered_pps, first_ps, phases.drained_ps, sent);

@@ -1,17 +1,19 @@
 //! A trial as it is published.
 
+use crate::judging::losses::Lost;
 use crate::judging::playback::Playback;
 use crate::judging::received::OfFlow;
 use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::detail::{
-    BitRates, Capture, Carried, CpuTimes, DetailedTrial, Direction, Fate, FlowCount, Flows, SizeCount,
-    TrialReplay,
+    BitRates, Capture, Carried, CpuTimes, DetailedTrial, Direction, Fate, FlowCount, Flows, LossTimes,
+    SizeCount, TrialReplay,
 };
 use kpps_documents::{Cpu, Doubt, Environment, Ledger, Trial};
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
 use kpps_ports::port::run::{self, Shape};
+use std::time::Duration;
 
 /// The result of a load; `None` if no frame was due. Damaged frames count as lost in the result and as
 /// delivered in the ledger. Driver and bus are not observed.
@@ -113,6 +115,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             fate: fate(direction),
             latency_ns: latency.quantiles(),
             latency_histogram: latency.ranges(),
+            loss: loss_times(direction),
             arrival: received.arrival,
             gaps: sent.gaps.as_ref().map(gaps),
             flows: flows(tester, *from, &received.flows),
@@ -155,6 +158,23 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     Some(document.rounded())
 }
 
+/// When frames of a direction were lost. `None` if none were, or if other frames are missing, too: it is
+/// unknown which of them the kernel refused to send, or the port could not receive.
+fn loss_times(direction: &DirectionOutcome) -> Option<LossTimes> {
+    let is_known = direction.sent.given == direction.sent.frames && direction.overflow == Some(0);
+    let losses = direction.received.losses.filter(|it| is_known && it.frames == direction.lost())?;
+    let ps = |time: Duration| u64::try_from(time.as_nanos() * 1000).unwrap_or(u64::MAX);
+    let begun_ps = ps(direction.sent.begun);
+    let ended_ps = begun_ps.saturating_add(ps(direction.sent.elapsed));
+    let times_s = |lost: &Lost| {
+        let (at_ps, lasted_ps) = lost.times_ps(begun_ps, ended_ps);
+        (at_ps.saturating_sub(begun_ps) as f64 / 1e12, lasted_ps as f64 / 1e12)
+    };
+    let (longest_at_s, longest_s) = times_s(&losses.longest);
+    let (first_s, _) = times_s(&losses.first);
+    Some(LossTimes { first_s, longest_frames: losses.longest.frames, longest_at_s, longest_s })
+}
+
 /// The doubts about the result.
 fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
     let mut doubts = Doubt::about(result, outcome.link_changes());
@@ -193,24 +213,27 @@ impl Playback {
     }
 }
 
-/// The number of flows that are listed: the flows that lost most.
+/// The number of flows that are listed: the worst ones.
 const WORST: usize = 16;
 
 /// The results of the flows from this port, if there are several.
 fn flows(tester: &Tester, from: usize, flows: &[OfFlow]) -> Option<Flows> {
     let lost = |flow: &OfFlow| flow.sent - flow.received;
-    let mut bad: Vec<_> = flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
-    bad.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered)), flow.flow));
+    let mean_ns = |flow: &OfFlow| flow.latency.map_or(0, |latency| latency.mean);
+    let has_any = |flow: &&OfFlow| lost(flow) + flow.reordered + mean_ns(flow) > 0;
+    let mut by_fate: Vec<_> = flows.iter().filter(has_any).copied().collect();
+    by_fate.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered, mean_ns(flow))), flow.flow));
     let published = |flow: &OfFlow| FlowCount {
         flow: tester.flow_name(from, flow.flow),
         frames: Carried::of(flow.sent, flow.received),
         reordered: flow.reordered,
+        latency_ns: flow.latency,
     };
     (!flows.is_empty()).then(|| Flows {
         count: flows.len() as u32,
         lossy: flows.iter().filter(|flow| lost(flow) > 0).count() as u32,
         silent: flows.iter().filter(|flow| flow.sent > 0 && flow.received == 0).count() as u32,
-        worst: bad.iter().take(WORST).map(published).collect(),
+        worst: by_fate.iter().take(WORST).map(published).collect(),
     })
 }
 

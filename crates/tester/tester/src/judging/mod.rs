@@ -5,14 +5,17 @@ pub(crate) mod anomalies;
 pub(crate) mod arrivals;
 pub(crate) mod header;
 pub(crate) mod kept;
+pub(crate) mod losses;
 pub(crate) mod playback;
 pub(crate) mod received;
 pub(crate) mod recognised;
+pub(crate) mod seen;
 pub mod timeline;
 
 pub use anomalies::pcapng;
 pub use arrivals::Arrivals;
 pub use kept::{AnomalousFrame, Kept};
+pub use losses::{Gap, Losses, Lost};
 pub use playback::Playback;
 pub use received::{Arrived, Findings, OfFlow, Received};
 pub use recognised::{Classes, Skipped};

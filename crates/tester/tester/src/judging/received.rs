@@ -1,8 +1,9 @@
 //! The frames that a port has received in a trial, and their fate.
 
 use crate::judging::kept::Kept;
-use kpps_documents::Doubt;
+use crate::judging::losses::Losses;
 use kpps_documents::detail::Arrival;
+use kpps_documents::{Doubt, FlowLatency};
 use std::time::Duration;
 
 /// The frames that a port has received in a trial.
@@ -12,6 +13,8 @@ pub struct Received {
     pub arrived: Arrived,
     /// When frames were lost last ([`Arrivals::last_gap`](crate::Arrivals::last_gap)).
     pub last_gap: Option<Duration>,
+    /// The frames that were lost first, and the most in a row; `None` if none were, or if this is unknown.
+    pub losses: Option<Losses>,
     /// By how many frames queues grew while they were sent, if that is known.
     pub queue_growth: Option<u64>,
     /// The clock of the arrivals.
@@ -26,6 +29,14 @@ pub struct Received {
     pub findings: Findings,
 }
 
+impl Received {
+    /// Removes the values that depend on the times of arrival: a clock was set.
+    pub fn forget_latencies(&mut self) {
+        self.queue_growth = None;
+        self.flows.iter_mut().for_each(|flow| flow.latency = None);
+    }
+}
+
 /// The fate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfFlow {
@@ -37,6 +48,8 @@ pub struct OfFlow {
     pub received: u64,
     /// Frames that arrived after one of the flow that was sent later.
     pub reordered: u64,
+    /// Times from sending to receiving, if they are known.
+    pub latency: Option<FlowLatency>,
 }
 
 /// Why frames arrive in another way than they should.

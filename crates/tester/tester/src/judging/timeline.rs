@@ -116,8 +116,12 @@ impl Latencies {
 
     /// The percentiles that documents have.
     fn quantiles(&self) -> Latency {
-        let [p50, p99, p999, max] = [0.5, 0.99, 0.999, 1.0].map(|share| self.quantile_ns(share));
-        Latency { p50, p99, p999, max, error_ns: None }
+        let [min, p50, p99, p999, max] = [0.0, 0.5, 0.99, 0.999, 1.0].map(|share| self.quantile_ns(share));
+        let (sum, frames) = self.recorded().fold((0, 0), |(sum, all), (ns, frames)| {
+            (sum + u128::from(ns) * u128::from(frames), all + u128::from(frames))
+        });
+        let mean = sum.checked_div(frames).map(|ns| ns as u64);
+        Latency { min, mean, p50, p99, p999, max, jitter: None, error_ns: None }
     }
 }
 

@@ -348,3 +348,53 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
     }
     middle.stop();
 }
+
+/// Loses three runs of frames of a trial of 2,000, the last ones among them, and lets frame 700 arrive behind
+/// frame 704 of its flow.
+fn lossy(held: &mut Option<Vec<u8>>, frame: Option<Vec<u8>>, to: &mut End) {
+    let Some(frame) = frame else { return };
+    let number = tag_of(&frame).map(|(_, tag)| tag.sequence);
+    match number {
+        Some(400 | 1000..1100 | 1990..2000) => return,
+        Some(700) => return *held = Some(frame),
+        _ => to.send(&frame),
+    }
+    if number == Some(704) {
+        held.take().iter().for_each(|frame| to.send(frame));
+    }
+}
+
+#[test]
+fn when_frames_were_lost_and_how_latencies_vary_is_told_of_each_direction_and_flow() {
+    let Some(net) = Net::new(&[("a", "pa"), ("b", "pb")]) else { return };
+    let middle = Middle::between(net.end("pa"), net.end("pb"), None, lossy);
+    let words = ["--load", "2kpps", "--duration", "1s", "--flows", "4", "--drain", "2s"];
+    until_undisturbed("all frames are sent in time, and all that are not lost arrive", || {
+        let output = kpps_trial(&net, &words);
+        let trial = document(&output);
+        let way = &trial["directions"][0];
+        if number(&trial, "shortfall") > 0 || number(&trial, "lost") != 111 {
+            return false;
+        }
+        let loss = |name: &str| way["loss"][name].as_f64().unwrap();
+        assert_eq!((loss("longest_frames"), number(&trial, "reordered")), (100.0, 1), "{way}");
+        let latency = |of: &Value, name: &str| of["latency_ns"][name].as_u64().unwrap();
+        let [min, mean, max, jitter] = ["min", "mean", "max", "jitter"].map(|name| latency(way, name));
+        assert!(0 < min && min <= mean && mean <= max && 0 < jitter && jitter <= max - min, "{way}");
+        let flows = way["flows"]["worst"].as_array().unwrap();
+        assert_eq!(flows.len(), 4, "{way}");
+        for flow in flows {
+            let [least, most] = ["min", "max"].map(|name| latency(flow, name));
+            assert!(least <= latency(flow, "mean") && latency(flow, "mean") <= most, "{flow}");
+            // A histogram has three digits.
+            assert!(least as f64 > 0.998 * min as f64 && (most as f64) < 1.002 * max as f64, "{way}");
+            assert!(latency(flow, "jitter") <= most - least, "{flow}");
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        // A sender that pauses sends later, and catches up.
+        let near = |name: &str, s: f64| (loss(name) - s).abs() < 0.01;
+        near("first_s", 0.2) && near("longest_at_s", 0.5) && near("longest_s", 0.05)
+    });
+    middle.stop();
+}

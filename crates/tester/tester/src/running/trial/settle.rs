@@ -36,7 +36,10 @@ impl Tester {
     pub(super) fn settle(&self, offer: &Offer, mut ended: Ended) -> Outcome {
         let names = self.names();
         if ended.basis.clocks.is_set() {
-            ended.done.iter_mut().flat_map(|done| &mut done.line).for_each(Timeline::forget_latencies);
+            for done in &mut ended.done {
+                done.line.iter_mut().for_each(Timeline::forget_latencies);
+                done.received.forget_latencies();
+            }
         }
         let of = |direction: &(usize, usize)| ended.crossing(offer, *direction, &names);
         let mut crossings: Vec<_> = offer.directions().iter().map(of).collect();
@@ -67,6 +70,10 @@ impl Ended {
     fn crossing(&mut self, offer: &Offer, (from, to): (usize, usize), names: &[&str; 2]) -> Crossing {
         let sent = take(&mut self.done[from].sent);
         let mut received = take(&mut self.done[to].received);
+        if self.lost[from] || self.lost[to] || !self.counted.unbelievable.is_empty() {
+            // Times and numbers of frames may be old, or invented.
+            received.losses = None;
+        }
         let (mut frames, reached) = (sent.frames, received.arrived.received);
         if self.lost[from] {
             // The sender's last report is old: frames that were received or dropped since then were sent,
