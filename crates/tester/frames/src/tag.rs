@@ -87,6 +87,12 @@ impl Tag {
         near(self.sent_ps, TIME_BITS, now_ps)
     }
 
+    /// Whether this can be the frame with this number in its stream.
+    #[inline]
+    pub const fn can_be(self, number: u64) -> bool {
+        (self.sequence ^ number) & SEQUENCE == 0
+    }
+
     /// The frame's number in its stream: of the possible numbers, the one nearest to `known`. It is correct
     /// if fewer than 2³⁵ frames are between the two.
     #[inline]
@@ -131,10 +137,13 @@ impl Tag {
 
     /// A tag and its trial.
     #[inline]
-    fn from_bytes(b: &[u8; BYTES]) -> Option<(u32, Self)> {
-        let first = u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
-        let second = u64::from_be_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], 0]);
-        let check = u32::from_be_bytes([0, b[15], b[16], b[17]]);
+    fn from_bytes(bytes: &[u8; BYTES]) -> Option<(u32, Self)> {
+        // Whole words, as in `put`: a load each.
+        let (first, rest) = bytes.split_first_chunk()?;
+        let (second, last) = rest.split_first_chunk()?;
+        let (first, second) = (u64::from_be_bytes(*first), u64::from_be_bytes(*second));
+        let check = (second as u32 & 0xff) << 16 | u32::from(u16::from_be_bytes(*last.first_chunk()?));
+        let second = second & !0xff;
         let tag = Self {
             stream: (first >> 28) as u16,
             sequence: first << 8 & SEQUENCE | second >> 56,

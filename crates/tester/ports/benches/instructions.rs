@@ -1,19 +1,34 @@
-//! Instructions of counting a received frame: `cargo bench -p kpps-ports --bench instructions`.
+//! Instructions of counting a received frame, and of judging it in a trial:
+//! `cargo bench -p kpps-ports --bench instructions`.
 //!
 //! For each kind of frame the program runs itself under callgrind four times: N and 2N frames, counted and
-//! not. The rest of the differences is the cost of [`Streams::take`]. It fails above the kind's limit, or
-//! without valgrind. Without `--bench` (as `cargo test` calls it) each loop runs once.
+//! not. The rest of the differences is the cost of [`Streams::take`], or that of [`Arrivals::take`]. It fails
+//! above the kind's limit, or without valgrind. Without `--bench` (as `cargo test` calls it) each loop runs
+//! once.
 
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Size, Tag, tag};
+use kpps_frames::{Mix, Size, Tag, Templates, tag};
 use kpps_ports::port::run::Streams;
+use kpps_tester::Arrivals;
 use std::hint::black_box;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 /// A kind of frame, and the most instructions that counting it may take.
-const KINDS: [(&str, u32); 5] =
-    [("test", 80), ("test IPv6", 110), ("untagged", 65), ("TCP", 65), ("other type", 110)];
+const KINDS: [(&str, u32); 7] = [
+    ("test", 80),
+    ("test IPv6", 110),
+    ("untagged", 65),
+    ("TCP", 65),
+    ("other type", 110),
+    (TRIAL, 800),
+    (FLOWS, 830),
+];
+/// A trial's frames of one flow, and of eight flows.
+const TRIAL: &str = "trial";
+const FLOWS: &str = "8 flows";
 /// Frames in the shorter of the two runs.
 const FRAMES: u64 = 20_000;
 /// Where an IPv4 header tells the protocol, and TCP.
@@ -44,8 +59,44 @@ fn frame(kind: &str) -> Result<Vec<u8>, kpps_frames::Error> {
     Ok(frame)
 }
 
+/// The measured process that judges frames of a trial, which arrive with the kernel's time of arrival.
+fn judge(flows: u16, frames: u64, is_judged: bool) -> Result<(), kpps_frames::Error> {
+    let ip = |address: IpAddr, port: u16| (address, port);
+    let Flow { from_mac, to_mac, vlan, from, to } = Flow::default();
+    let flow = |n: u16| Flow {
+        from_mac,
+        to_mac,
+        vlan,
+        from: ip(from.0.into(), from.1 + n),
+        to: ip(to.0.into(), to.1),
+    };
+    let flows: Vec<_> = (0..flows).map(flow).collect();
+    let templates = Arc::new(Templates::of_flows(flows.into_iter(), &Mix::fixed(Size::MIN))?);
+    let mut frame = vec![0; Size::MIN.bytes_without_fcs().into()];
+    let mut all = Arrivals::new(1, templates.clone(), Instant::now(), frames);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now_ns = now.as_nanos() as u64 + 1_000_000;
+    for sequence in 0..frames {
+        if let Some(template) = templates.at(sequence) {
+            template.write(&mut frame);
+        }
+        tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: sequence * 1000 })?;
+        let frame = black_box(&frame);
+        if is_judged {
+            all.take(frame, Some(now_ns + sequence));
+        }
+    }
+    assert_eq!(all.received(), if is_judged { frames } else { 0 });
+    Ok(())
+}
+
 /// The measured process.
 fn run(kind: &str, frames: u64, is_counted: bool) -> Result<(), kpps_frames::Error> {
+    match kind {
+        TRIAL => return judge(1, frames, is_counted),
+        FLOWS => return judge(8, frames, is_counted),
+        _ => {}
+    }
     let mut frame = frame(kind)?;
     let mut streams = Streams::default();
     for sequence in 0..frames {

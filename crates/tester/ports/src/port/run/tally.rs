@@ -1,7 +1,8 @@
 //! Counts the frames of each stream, by their tags. Frames of trials are other frames.
 
 use kpps_frames::ethernet::{self, TYPE_IPV4, TYPE_IPV6};
-use kpps_frames::{Tag, ipv6, tag, udp};
+use kpps_frames::tag::{self, TagFormat};
+use kpps_frames::{Tag, ipv6, udp};
 use std::collections::{BTreeMap, HashMap};
 
 /// The window in which a late frame is distinguished from a duplicate, in frames of its stream.
@@ -157,24 +158,25 @@ impl Streams {
         const PORT: usize = tag::OFFSET - TO_PORT;
         let (version, before, protocol) = IPV4;
         let tag = head.last_chunk().and_then(tag::from_bytes);
+        let tag = tag.map(|(trial, tag)| (trial, tag, tag::OFFSET));
         let ip = &head[PORT - before..];
-        let is_ours =
-            ip[0] == version && ip[protocol] == PROTOCOL_UDP && [head[PORT], head[PORT + 1]] == DISCARD;
-        self.take_read(frame, tag, |_| is_ours);
+        self.take_read(frame, tag, |_| {
+            ip[0] == version && ip[protocol] == PROTOCOL_UDP && [head[PORT], head[PORT + 1]] == DISCARD
+        });
     }
 
     /// [`take`](Self::take) for a frame with a VLAN tag, of another type, or a short one.
     #[inline(never)]
     fn take_elsewhere(&mut self, frame: &[u8]) {
-        self.take_read(frame, tag::read_any(frame), is_ours);
+        self.take_read(frame, TagFormat::default().read_any(frame), is_ours);
     }
 
-    /// Counts a frame whose tag was read.
+    /// Counts a frame whose trial, tag and position of the tag were read.
     #[inline(always)]
-    fn take_read(&mut self, frame: &[u8], tag: Option<(u32, Tag)>, is_ours: impl Fn(&[u8]) -> bool) {
+    fn take_read(&mut self, frame: &[u8], tag: Option<(u32, Tag, usize)>, is_ours: impl Fn(&[u8]) -> bool) {
         match tag {
-            Some((0, tag)) if is_clean(frame) => self.take_tagged(frame, tag),
-            Some((0, _)) => self.corrupted += 1,
+            Some((0, tag, at)) if is_clean(frame, at) => self.take_tagged(frame, tag),
+            Some((0, ..)) => self.corrupted += 1,
             // The frame belongs to another tester.
             Some(_) => self.others += 1,
             // A damaged tag follows good headers. Anything else is another frame.
@@ -186,8 +188,8 @@ impl Streams {
     #[inline]
     fn take_tagged(&mut self, frame: &[u8], tag: Tag) {
         let current = self.current.as_mut().filter(|(current, _)| *current == tag.stream);
-        let take_next = |(_, tally): &mut (_, Box<Tally>)| tally.take_next(tag.sequence_near(tally.next));
-        let is_next = self.flows.is_none() && current.is_some_and(take_next);
+        let next = |(_, tally): &mut (_, Box<Tally>)| tag.can_be(tally.next) && tally.take_next(tally.next);
+        let is_next = self.flows.is_none() && current.is_some_and(next);
         if !is_next {
             self.take_unusual(frame, tag);
         }
@@ -243,12 +245,12 @@ fn is_ours(frame: &[u8]) -> bool {
     ip && frame.get(port..port + 2) == Some(&DISCARD)
 }
 
-/// Whether the bytes behind the tag are zero, as in test frames.
+/// Whether the bytes behind a tag at `at` are zero, as in test frames.
 #[inline]
-fn is_clean(frame: &[u8]) -> bool {
+fn is_clean(frame: &[u8], at: usize) -> bool {
     // Most frames end behind the tag.
-    frame.len() <= tag::OFFSET + tag::BYTES
-        || frame.get(tag::offset(frame) + tag::BYTES..).is_none_or(|rest| rest.iter().all(|&byte| byte == 0))
+    frame.len() <= at + tag::BYTES
+        || frame.get(at + tag::BYTES..).is_none_or(|rest| rest.iter().all(|&byte| byte == 0))
 }
 
 #[cfg(test)]
