@@ -14,8 +14,8 @@ use kpps_ports::port::run::{Gaps, Got};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
 use kpps_tester::{
-    AnomalousFrame, Arrived, Counted, Done, Findings, Gap, Kept, Losses, Lost, OfFlow, Received, SentFrames,
-    Task,
+    AnomalousFrame, Arrived, Counted, Done, Findings, Kept, Losses, Lost, OfFlow, Received, SentFrames,
+    SequenceGap, Task,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -278,7 +278,7 @@ fn is_lost(said: &proto::Lost, limits: &Limits) -> bool {
 
 fn lost(said: proto::Lost) -> Lost {
     let proto::Lost { first, frames, gap_first, gap_end, before_ps, behind_ps } = said;
-    Lost { first, frames, gap: Gap { first: gap_first, end: gap_end, before_ps, behind_ps } }
+    Lost { first, frames, gap: SequenceGap { first: gap_first, end: gap_end, before_ps, behind_ps } }
 }
 
 /// Latencies in parts, of at most `all` frames.

@@ -14,7 +14,7 @@ use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
 use kpps_tester::{
-    AnomalousFrame, Arrived, Counted, Done, Expect, Findings, Gap, Losses, Lost, OfFlow, Task,
+    AnomalousFrame, Arrived, Counted, Done, Expect, Findings, Losses, Lost, OfFlow, SequenceGap, Task,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -354,7 +354,7 @@ fn losses(&Losses { first, longest, frames }: &Losses) -> proto::Losses {
 }
 
 fn lost(&Lost { first, frames, gap }: &Lost) -> proto::Lost {
-    let Gap { first: gap_first, end: gap_end, before_ps, behind_ps } = gap;
+    let SequenceGap { first: gap_first, end: gap_end, before_ps, behind_ps } = gap;
     proto::Lost { first, frames, gap_first, gap_end, before_ps, behind_ps }
 }
 
@@ -541,7 +541,7 @@ mod tests {
         }
         latency.variation = Variation { pairs: 4, sum_ns: 4_000 };
         let quantiles = latency.quantiles();
-        let gap = Gap { first: 2, end: 6, before_ps: None, behind_ps: Some(7_000) };
+        let gap = SequenceGap { first: 2, end: 6, before_ps: None, behind_ps: Some(7_000) };
         let first = Lost { first: 2, frames: 1, gap };
         let losses = Losses { first, longest: Lost { first: 4, frames: 2, gap }, frames: 3 };
         let arrived = Arrived {

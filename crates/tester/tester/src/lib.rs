@@ -48,8 +48,8 @@ pub use accounting::devices;
 pub use accounting::{Counted, Counts, capture, document, gaps, ledger, observe, provenance};
 pub use error::Error;
 pub use judging::{
-    AnomalousFrame, Arrivals, Arrived, Classes, Findings, Gap, Kept, Losses, Lost, OfFlow, Playback,
-    Received, Skipped, pcapng, timeline,
+    AnomalousFrame, Arrivals, Arrived, Classes, Findings, Kept, Losses, Lost, OfFlow, Playback, Received,
+    SequenceGap, Skipped, pcapng, timeline,
 };
 pub use running::{
     Address, Allowed, DirectionOutcome, Done, Expect, FlowPlan, Host, LiveCounts, LocalHost, LocalPort,

@@ -22,7 +22,7 @@
 use crate::clock::{Gain, TimeOfDay};
 use crate::judging::header::{Change, LONGEST, Outline};
 use crate::judging::kept::{Anomalies, Keeper, Kept};
-use crate::judging::losses::{Gap, Gaps, Losses};
+use crate::judging::losses::{Losses, SequenceGap, SequenceGaps};
 use crate::judging::received::{Arrived, Findings, OfFlow, Received};
 use crate::judging::seen::Seen;
 use crate::judging::timeline::{ArrivalLine, Timeline};
@@ -130,7 +130,7 @@ pub struct Arrivals {
     first_ps: Option<u64>,
     highest_ps: u64,
     /// The frames that had not arrived when a later one did.
-    gaps: Gaps,
+    gaps: SequenceGaps,
     distinct: u64,
     duplicated: u64,
     flows: Vec<FlowTally>,
@@ -186,7 +186,7 @@ impl Arrivals {
             seen: Seen::new(expected),
             first_ps: None,
             highest_ps: 0,
-            gaps: Gaps::default(),
+            gaps: SequenceGaps::default(),
             distinct: 0,
             duplicated: 0,
             doubtful: BTreeMap::new(),
@@ -423,7 +423,7 @@ impl Arrivals {
             let first = highest.map_or(0, |highest| highest + 1);
             if sequence > first {
                 let before_ps = highest.map(|_| self.highest_ps);
-                let gap = Gap { first, end: sequence, before_ps, behind_ps: Some(sent_ps) };
+                let gap = SequenceGap { first, end: sequence, before_ps, behind_ps: Some(sent_ps) };
                 self.gaps.open(gap, &self.seen);
             }
             self.first_ps.get_or_insert(sent_ps);

@@ -1,8 +1,9 @@
 //! When frames of a stream were lost: the first ones, and the longest run.
 //!
-//! Frames that are missing when a later one arrives are a [`Gap`]. Late frames and other queues may fill it,
-//! so it is judged at the end, by the sequence numbers that have arrived until then. The last [`GAPS`] gaps
-//! are remembered. Of earlier ones, only the first run of lost frames and the longest run are kept.
+//! Frames that are missing when a later one arrives are a [`SequenceGap`]. Late frames and other queues may
+//! fill it, so it is judged at the end, by the sequence numbers that have arrived until then. The last
+//! [`GAPS`] gaps are remembered. Of earlier ones, only the first run of lost frames and the longest run are
+//! kept.
 
 use crate::judging::seen::Seen;
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ const GAPS: usize = 4096;
 
 /// Frames that had not arrived when a later one did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gap {
+pub struct SequenceGap {
     /// The number of the first of them.
     pub first: u64,
     /// The number after the last of them.
@@ -31,7 +32,7 @@ pub struct Lost {
     /// The number of frames.
     pub frames: u64,
     /// The gap.
-    pub gap: Gap,
+    pub gap: SequenceGap,
 }
 
 impl Lost {
@@ -39,7 +40,7 @@ impl Lost {
     /// first and the last frame of the stream were sent at `begun_ps` and `ended_ps`. The frames of a gap are
     /// taken to be sent at equal distances.
     pub fn times_ps(&self, begun_ps: u64, ended_ps: u64) -> (u64, u64) {
-        let Gap { first, end, before_ps, behind_ps } = self.gap;
+        let SequenceGap { first, end, before_ps, behind_ps } = self.gap;
         // The number and the time of the last frame before, or of the first one of the stream.
         let (from, from_ps) = match before_ps {
             Some(ps) => (first.saturating_sub(1), ps),
@@ -78,21 +79,21 @@ impl Losses {
 
 /// The gaps of a stream.
 #[derive(Default)]
-pub struct Gaps {
-    /// Gaps that may be filled since. The latest are last.
-    open: VecDeque<Gap>,
+pub struct SequenceGaps {
+    /// SequenceGaps that may be filled since. The latest are last.
+    open: VecDeque<SequenceGap>,
     /// The losses in earlier gaps, the last of these gaps with a loss, and the end of the last of them.
     closed: Option<Losses>,
-    last_closed: Option<Gap>,
+    last_closed: Option<SequenceGap>,
     closed_end: u64,
     /// Whether a frame has arrived after the gap in which it was missing was closed: the losses are unknown.
     came_too_late: bool,
 }
 
-impl Gaps {
+impl SequenceGaps {
     /// Remembers a gap. Which of the earlier ones stays open is not known yet.
     #[cold]
-    pub fn open(&mut self, gap: Gap, seen: &Seen) {
+    pub fn open(&mut self, gap: SequenceGap, seen: &Seen) {
         while self.open.back().is_some_and(|gap| is_filled(gap, seen)) {
             self.open.pop_back();
         }
@@ -127,7 +128,7 @@ impl Gaps {
     }
 
     /// The last gap that is not filled.
-    pub fn last(&self, seen: &Seen) -> Option<&Gap> {
+    pub fn last(&self, seen: &Seen) -> Option<&SequenceGap> {
         self.open.iter().rev().find(|gap| !is_filled(gap, seen)).or(self.last_closed.as_ref())
     }
 
@@ -136,19 +137,19 @@ impl Gaps {
     pub fn losses(&self, seen: &Seen, sent: u64, highest_ps: u64) -> Option<Losses> {
         let end = seen.end();
         let before_ps = seen.highest().map(|_| highest_ps);
-        let tail = Gap { first: end, end: sent.max(end), before_ps, behind_ps: None };
+        let tail = SequenceGap { first: end, end: sent.max(end), before_ps, behind_ps: None };
         let gaps = self.open.iter().copied().chain([tail]);
         let losses = gaps.fold(self.closed, |losses, gap| with_lost_in(losses, gap, seen));
         losses.filter(|_| !self.came_too_late)
     }
 }
 
-fn is_filled(gap: &Gap, seen: &Seen) -> bool {
+fn is_filled(gap: &SequenceGap, seen: &Seen) -> bool {
     seen.next(gap.first, gap.end, false) == gap.end
 }
 
 /// These losses, and those of a later gap.
-fn with_lost_in(mut losses: Option<Losses>, gap: Gap, seen: &Seen) -> Option<Losses> {
+fn with_lost_in(mut losses: Option<Losses>, gap: SequenceGap, seen: &Seen) -> Option<Losses> {
     let mut end = gap.first;
     loop {
         let first = seen.next(end, gap.end, false);
@@ -169,8 +170,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// A frame each µs, in the order of `arrive`, as a receiver takes them.
-    fn gaps_of(arrive: &[u64], mut seen: Seen) -> (Gaps, Seen, u64) {
-        let (mut gaps, mut highest_ps) = (Gaps::default(), 0);
+    fn gaps_of(arrive: &[u64], mut seen: Seen) -> (SequenceGaps, Seen, u64) {
+        let (mut gaps, mut highest_ps) = (SequenceGaps::default(), 0);
         for &number in arrive {
             if seen.needs_room(number) {
                 gaps.close_before(seen.first_kept(number), &seen);
@@ -182,7 +183,8 @@ mod tests {
                 continue;
             }
             if number > end {
-                let gap = Gap { first: end, end: number, before_ps, behind_ps: Some(number * 1_000_000) };
+                let gap =
+                    SequenceGap { first: end, end: number, before_ps, behind_ps: Some(number * 1_000_000) };
                 gaps.open(gap, &seen);
             }
             highest_ps = number * 1_000_000;

@@ -15,7 +15,7 @@ pub mod timeline;
 pub use anomalies::pcapng;
 pub use arrivals::Arrivals;
 pub use kept::{AnomalousFrame, Kept};
-pub use losses::{Gap, Losses, Lost};
+pub use losses::{Losses, Lost, SequenceGap};
 pub use playback::Playback;
 pub use received::{Arrived, Findings, OfFlow, Received};
 pub use recognised::{Classes, Skipped};
