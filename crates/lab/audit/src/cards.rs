@@ -1223,18 +1223,26 @@ mod tests {
         assert_eq!((get(&mut cards, 1, 108 * MS, reg::RDH), done(1)), (2, 1));
     }
 
-    #[test]
-    fn frames_leave_while_their_reports_are_held() {
-        let (mut cards, memory) = ready();
-        for place in 0..2 {
+    /// Writes this number of descriptors of frames to send, each of which asks for a report.
+    fn frames_to_send(memory: &File, frames: u64) {
+        for place in 0..frames {
             memory.write_all_at(&0x4000u64.to_le_bytes(), 0x1000 + place * 16).unwrap();
             memory.write_all_at(&[60, 0, 0, 0b1011, 0, 0, 0, 0], 0x1008 + place * 16).unwrap();
         }
-        let reported = |place: u64| {
-            let mut status = [0];
-            memory.read_exact_at(&mut status, 0x1000 + place * 16 + 12).unwrap();
-            status[0] & 1
-        };
+    }
+
+    /// Whether the card has reported the frame of this descriptor: 0 or 1.
+    fn reported(memory: &File, place: u64) -> u8 {
+        let mut status = [0];
+        memory.read_exact_at(&mut status, 0x1000 + place * 16 + 12).unwrap();
+        status[0] & 1
+    }
+
+    #[test]
+    fn frames_leave_while_their_reports_are_held() {
+        let (mut cards, memory) = ready();
+        frames_to_send(&memory, 2);
+        let reported = |place| reported(&memory, place);
         cards.hold_transmit_reports(0, 100 * MS, 900 * MS);
         for sent in [1, 2] {
             set(&mut cards, 0, 100 * MS, reg::TDT, sent);
@@ -1248,15 +1256,8 @@ mod tests {
     #[test]
     fn a_report_that_is_aborted_never_reaches_memory() {
         let (mut cards, memory) = ready();
-        for place in 0..3 {
-            memory.write_all_at(&0x4000u64.to_le_bytes(), 0x1000 + place * 16).unwrap();
-            memory.write_all_at(&[60, 0, 0, 0b1011, 0, 0, 0, 0], 0x1008 + place * 16).unwrap();
-        }
-        let reported = |place: u64| {
-            let mut status = [0];
-            memory.read_exact_at(&mut status, 0x1000 + place * 16 + 12).unwrap();
-            status[0] & 1
-        };
+        frames_to_send(&memory, 3);
+        let reported = |place| reported(&memory, place);
         let aborted = |cards: &mut Cards| {
             let mut status = [0; 2];
             cards.read(0, 200 * MS, Access::Configuration, 6, &mut status);
