@@ -25,6 +25,11 @@ pub fn in_kpps(pps: f64) -> String {
     }
 }
 
+/// A time in µs for a table, with one decimal; a dash for an unknown one.
+pub fn in_us(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+}
+
 /// A number with `decimals`, or as many more as two digits need; without zeros at the end.
 fn brief(number: f64, decimals: usize) -> String {
     let needed = 1.0 - number.abs().max(1e-6).log10().floor();

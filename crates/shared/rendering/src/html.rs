@@ -4,7 +4,7 @@ use crate::environment::{FCS_BYTES, frames, is_usual, section};
 use crate::error_bars::error_bars;
 use crate::{page, remarks};
 use kpps_documents::places;
-use kpps_documents::words::in_kpps;
+use kpps_documents::words::{in_kpps, in_us};
 use kpps_documents::{Curve, Series, Trial};
 use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;
@@ -267,7 +267,6 @@ fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
     let times = point.latency_ns;
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let percent = |share: Option<f64>| or_dash(share.map(|share| format!("{:.1}", share * 100.0)));
-    let micros = |ns: Option<u64>| or_dash(ns.map(|ns| format!("{:.1}", ns as f64 / 1e3)));
     let registers = point.registers_per_frame;
     markup! {
         tr {
@@ -285,7 +284,7 @@ fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
             td { (percent(point.cpu.and_then(|cpu| cpu.idle_polls))) }
             td { (or_dash(point.interrupts_per_s.map(|each| format!("{each:.0}")))) }
             td { (percent(point.bus_busy)) }
-            @for time in [times.p50, times.p99, times.p999, times.max] { td { (micros(time)) } }
+            @for time in [times.p50, times.p99, times.p999, times.max] { td { (in_us(time)) } }
             @for times in [registers.map(|it| it.read), registers.map(|it| it.write), point.allocations_per_frame] {
                 td { (or_dash(times.map(|times| times.to_string()))) }
             }

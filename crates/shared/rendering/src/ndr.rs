@@ -8,7 +8,7 @@ use crate::text::TextStyle;
 use crate::{page, remarks};
 use kpps_documents::ndr::{Ndr, SearchGoal};
 use kpps_documents::study::{Figure, Line};
-use kpps_documents::words::{in_kpps, rate};
+use kpps_documents::words::{in_kpps, in_us, rate};
 use kpps_documents::{Cpu, Limit, Trial, UNEXPLAINED};
 use maud::{Markup, html as markup};
 use std::collections::BTreeSet;
@@ -343,7 +343,6 @@ fn latency(search: &Ndr, across: Axis) -> Markup {
 
 pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup {
     let names = ["offered, kpps", "s", "sent", "shortfall", "delivered", "loss, %", "p50, µs", "p99, µs"];
-    let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
     markup! {
         table {
             thead { tr { @for name in names { th scope="col" { (name) } } } }
@@ -352,7 +351,7 @@ pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup 
                     th scope="row" { (kpps(trial.offered_pps)) } td { (trial.seconds) }
                     @for frames in [trial.sent, trial.shortfall, trial.delivered] { td { (frames) } }
                     td { (format!("{:.4}", trial.loss_ratio * 100.0)) }
-                    @for ns in [trial.latency_ns.p50, trial.latency_ns.p99] { td { (us(ns)) } }
+                    @for ns in [trial.latency_ns.p50, trial.latency_ns.p99] { td { (in_us(ns)) } }
                 }
             } }
         }

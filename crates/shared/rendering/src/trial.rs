@@ -13,7 +13,7 @@ use crate::page;
 use crate::text::TextStyle;
 use kpps_documents::detail::{DetailedTrial, Direction, Fate};
 use kpps_documents::study::{Figure, Line};
-use kpps_documents::words::{in_kpps as kpps, rate};
+use kpps_documents::words::{in_kpps as kpps, in_us, rate};
 use kpps_documents::{Cpu, FlowLatency};
 use maud::{Markup, html as markup};
 use screen::screen;
@@ -131,7 +131,6 @@ fn ended(trial: &DetailedTrial) -> Markup {
 
 /// The listed flows of all directions.
 fn flows(trial: &DetailedTrial) -> Markup {
-    let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
     let names =
         ["flow", "sent", "received", "lost", "reordered", "min, µs", "mean, µs", "max, µs", "jitter, µs"];
     markup! {
@@ -146,7 +145,7 @@ fn flows(trial: &DetailedTrial) -> Markup {
                         th scope="row" { (it.flow) }
                         @for count in [it.frames.sent, it.frames.received, it.frames.lost, it.reordered] { td { (count) } }
                         @let of = |time: fn(&FlowLatency) -> Option<u64>| it.latency_ns.as_ref().and_then(time);
-                        @for ns in [of(|it| Some(it.min)), of(|it| Some(it.mean)), of(|it| Some(it.max)), of(|it| it.jitter)] { td { (us(ns)) } }
+                        @for ns in [of(|it| Some(it.min)), of(|it| Some(it.mean)), of(|it| Some(it.max)), of(|it| it.jitter)] { td { (in_us(ns)) } }
                     }
                 } }
             } }

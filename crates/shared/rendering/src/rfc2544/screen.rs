@@ -5,6 +5,7 @@ use crate::clock_error;
 use crate::ndr::{at_least, tester_limits};
 use crate::remarks;
 use kpps_documents::rfc2544::{Rfc2544, Sizes};
+use kpps_documents::words::in_us;
 use kpps_documents::{Latency, SHORTFALL};
 use std::fmt::Write;
 
@@ -97,16 +98,15 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 writeln!(text, "  throughput    {rate}; {l2} Mb/s on layer 2, {l1} with preamble and gap");
         }
         for at in &tests.latency {
-            let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
             let Latency { p50, p99, p999, max, .. } = at.latency_ns;
             let _ = writeln!(
                 text,
                 "  latency       at {:>3.0} %: p50 {} us, p99 {}, p99.9 {}, max {}; mean of {} trials",
                 at.share * 100.0,
-                us(p50),
-                us(p99),
-                us(p999),
-                us(max),
+                in_us(p50),
+                in_us(p99),
+                in_us(p999),
+                in_us(max),
                 at.trials.len()
             );
         }
