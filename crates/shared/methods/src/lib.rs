@@ -59,4 +59,6 @@ pub use points::{Points, of_frames};
 pub use runner::{Pattern, Runner};
 pub use series::{NamedTestbed, Sweep, sweep};
 pub use standing::StandingQueue;
-pub use trial::{AFTERWARDS_MS, AllowedLoad, Latency, Load, Testbed, TrialError, Variation, only_size};
+pub use trial::{
+    AFTERWARDS_MS, AllowedLoad, Latency, LatestOfFlow, Load, Testbed, TrialError, Variation, only_size,
+};

@@ -205,6 +205,25 @@ impl Variation {
     }
 }
 
+/// The latest frame of a flow whose latency is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LatestOfFlow(Option<(u64, u64)>);
+
+impl LatestOfFlow {
+    /// Takes the flow's frame with this number and this latency in ns. `flows` flows take turns, so the frame
+    /// that was sent just before it has a number that is less by `flows`. If that is the latest frame, they
+    /// are a pair.
+    #[inline]
+    pub fn take(&mut self, number: u64, flows: u64, ns: u64, variation: &mut Variation) {
+        match self.0 {
+            Some((latest, before_ns)) if latest + flows == number => variation.record(before_ns, ns),
+            Some((latest, _)) if latest > number => return,
+            _ => {}
+        }
+        self.0 = Some((number, ns));
+    }
+}
+
 /// A limit that the operator of a port has set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllowedLoad {

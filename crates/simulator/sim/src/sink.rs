@@ -3,7 +3,7 @@
 use kpps_frames::{Tag, tag};
 use kpps_host::NS;
 use kpps_host::wire::Receiver;
-use kpps_methods::{Latency, StandingQueue, TrialError};
+use kpps_methods::{Latency, LatestOfFlow, StandingQueue, TrialError};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -14,8 +14,8 @@ pub(crate) struct Measured {
     pub delivered: u64,
     pub latency: Latency,
     queue: StandingQueue,
-    /// The latest frame of each flow: its number, and its latency in ns. Flows take turns.
-    latest: Vec<Option<(u64, u64)>>,
+    /// The latest frame of each flow. Flows take turns.
+    latest: Vec<LatestOfFlow>,
 }
 
 impl Default for Measured {
@@ -27,12 +27,19 @@ impl Default for Measured {
 impl Measured {
     pub fn between(from_ps: u64, to_ps: u64) -> Self {
         let queue = StandingQueue::over((to_ps - from_ps) / NS);
-        Self { from_ps, to_ps, delivered: 0, latency: Latency::default(), queue, latest: vec![None] }
+        Self {
+            from_ps,
+            to_ps,
+            delivered: 0,
+            latency: Latency::default(),
+            queue,
+            latest: vec![LatestOfFlow::default()],
+        }
     }
 
     /// The same for frames of this number of flows, which take turns.
     pub fn of_flows(self, flows: usize) -> Self {
-        Self { latest: vec![None; flows.max(1)], ..self }
+        Self { latest: vec![LatestOfFlow::default(); flows.max(1)], ..self }
     }
 
     /// By how many frames queues grew in the measured time; `None` if too few arrived for an estimate.
@@ -59,12 +66,8 @@ impl Measured {
             self.queue.record((sent_ps - self.from_ps) / NS, took_ns);
             let flows = self.latest.len() as u64;
             let flow = if flows == 1 { 0 } else { tag.sequence % flows };
-            let Some(latest) = self.latest.get_mut(flow as usize) else { return };
-            if let Some((_, before_ns)) = latest.filter(|(number, _)| number + flows == tag.sequence) {
-                self.latency.variation.record(before_ns, took_ns);
-            }
-            if latest.is_none_or(|(number, _)| number < tag.sequence) {
-                *latest = Some((tag.sequence, took_ns));
+            if let Some(latest) = self.latest.get_mut(flow as usize) {
+                latest.take(tag.sequence, flows, took_ns, &mut self.latency.variation);
             }
         }
     }

@@ -32,7 +32,7 @@ use kpps_frames::Templates;
 use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use kpps_frames::headers::{Headers, TYPE_SERVICE_VLAN};
 use kpps_frames::tag::{self, TagFormat};
-use kpps_methods::{Latency, StandingQueue, Variation};
+use kpps_methods::{Latency, LatestOfFlow, StandingQueue, Variation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -81,22 +81,18 @@ struct FlowTally {
     sum_ns: u64,
     min_ns: u64,
     max_ns: u64,
-    /// The latency of the frame with the highest sequence number, if it counts.
-    last_ns: Option<u64>,
+    latest: LatestOfFlow,
     variation: Variation,
 }
 
 impl FlowTally {
-    /// Counts a latency. `before_ns`: that of the frame of the flow that was sent just before.
+    /// Counts a latency.
     #[inline]
-    fn time(&mut self, ns: u64, before_ns: Option<u64>) {
+    fn time(&mut self, ns: u64) {
         self.min_ns = if self.timed == 0 { ns } else { self.min_ns.min(ns) };
         self.max_ns = self.max_ns.max(ns);
         self.timed += 1;
         self.sum_ns = self.sum_ns.saturating_add(ns);
-        if let Some(before_ns) = before_ns {
-            self.variation.record(before_ns, ns);
-        }
     }
 
     /// The latencies, less a margin; `None` without any.
@@ -284,7 +280,7 @@ impl Arrivals {
         }
         let now_ns = self.now_ns(stamp);
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
-        let (first, late, before_ns) = self.mark(sequence, sent_ps, flow, size);
+        let (first, late) = self.mark(sequence, sent_ps, flow, size);
         let verdict = match change {
             Some(change) if first => self.note(&change, header),
             None if odd == Odd::Retagged => Verdict::Usual,
@@ -319,10 +315,12 @@ impl Arrivals {
             let last = self.latency.len() - 1;
             let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
             self.latency[part].record(latency_ns);
+            // Flows take turns.
+            let turns = self.flows.len() as u64;
             if let Some(flow) = self.flows.get_mut(flow as usize) {
-                flow.time(latency_ns, before_ns);
-                if first && !late {
-                    flow.last_ns = Some(latency_ns);
+                flow.time(latency_ns);
+                if first {
+                    flow.latest.take(sequence, turns, latency_ns, &mut flow.variation);
                 }
             }
         }
@@ -388,10 +386,9 @@ impl Arrivals {
         }
     }
 
-    /// Marks a sequence number. Returns whether it is new, whether a later one of its flow had arrived, and
-    /// the latency in ns of the frame of its flow that was sent just before it, if that arrived last.
+    /// Marks a sequence number. Returns whether it is new, and whether a later one of its flow had arrived.
     #[inline]
-    fn mark(&mut self, sequence: u64, sent_ps: u64, flow: u32, size: usize) -> (bool, bool, Option<u64>) {
+    fn mark(&mut self, sequence: u64, sent_ps: u64, flow: u32, size: usize) -> (bool, bool) {
         if self.seen.needs_room(sequence) {
             self.gaps.close_before(self.seen.first_kept(sequence), &self.seen);
             self.seen.make_room(sequence);
@@ -399,25 +396,19 @@ impl Arrivals {
         let highest = self.seen.highest();
         if !self.seen.mark(sequence) {
             self.duplicated += 1;
-            return (false, false, None);
+            return (false, false);
         }
         self.distinct += 1;
         if let Some(size) = self.sizes.get_mut(size) {
             *size += 1;
         }
-        let (mut late, mut before_ns) = (false, None);
-        // Flows take turns.
-        let turns = self.flows.len() as u64;
+        let mut late = false;
         if let Some(flow) = self.flows.get_mut(flow as usize) {
             let next = sequence + 1;
             late = next < flow.next;
             flow.received += 1;
             flow.reordered += u64::from(late);
-            if !late {
-                // The latency of this frame is not known yet.
-                before_ns = flow.last_ns.take().filter(|_| flow.next + turns == next);
-                flow.next = next;
-            }
+            flow.next = flow.next.max(next);
         }
         if highest.is_none_or(|highest| sequence > highest) {
             let first = highest.map_or(0, |highest| highest + 1);
@@ -431,7 +422,7 @@ impl Arrivals {
         } else {
             self.gaps.take_late(sequence);
         }
-        (true, late, before_ns)
+        (true, late)
     }
 
     /// Counts the change of a header. The most frequent one is compared first.

@@ -80,7 +80,7 @@ impl Losses {
 /// The gaps of a stream.
 #[derive(Default)]
 pub struct SequenceGaps {
-    /// SequenceGaps that may be filled since. The latest are last.
+    /// Gaps that may be filled since. The latest are last.
     open: VecDeque<SequenceGap>,
     /// The losses in earlier gaps, the last of these gaps with a loss, and the end of the last of them.
     closed: Option<Losses>,
