@@ -1,6 +1,6 @@
 //! The document of `kpps calibrate-host`: the costs of a frame and an interrupt on a measured machine.
 
-use crate::Schema;
+use crate::{Environment, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,10 @@ pub struct HostCalibration {
     pub kind: HostCalibrationKind,
     /// The version of kpps.
     pub kpps_version: String,
+    /// The environment of the measurements that this command made itself; absent if all of them are from
+    /// files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
     /// The machine that the search began with.
     pub machine: String,
     /// The constants.
@@ -76,12 +80,19 @@ pub struct CalibratedConstant {
 /// A point of a measured curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibratedPoint {
-    /// The curve's file, with its settings.
+    /// The curve's file, with its settings; the frame size of a point that this command measured.
     pub curve: String,
     /// The offered load in frames per second.
     pub offered_pps: f64,
     /// CPU time for each delivered frame in ns, as measured.
     pub measured_ns: f64,
+    /// The shortest and the longest such time of several rounds; absent for points of files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_range_ns: Option<[f64; 2]>,
+    /// CPU time for each frame in the tester, in ns, where the device works on the tester's CPU. It is not in
+    /// `measured_ns`. Absent where the device has a CPU of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tester_ns: Option<f64>,
     /// The same in the simulator, with the background.
     pub simulated_ns: f64,
     /// (simulated − measured) / measured.

@@ -1,70 +1,149 @@
-//! `kpps calibrate-host`: the costs of a frame and an interrupt on a machine, from curves measured on it.
+//! `kpps calibrate-host`: the costs of a frame and an interrupt on a machine, from curves measured on it, or
+//! measured here on a device between two ports.
 
 use crate::error::Failure;
 use crate::heading;
+use crate::live::OpenTestbed;
 use crate::output::Outputs;
+use crate::ports::{PortOptions, PortPair, Ports};
 use crate::session::Session;
 use crate::simulator::{Machine, OnTop};
+use crate::typed::Typed;
 use clap::Args;
+use kpps_documents::Environment;
+use kpps_documents::host::HostCalibration;
+use kpps_frames::Size;
+use kpps_methods::cost::{FrameCost, Rounds};
+use kpps_methods::{Load, units};
 use kpps_rendering::live::Progress;
 use kpps_sim::calibrate::{CalibrateError, Measured, calibrate, profiles};
+use kpps_sim::{AppKind, Choice};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Arguments of `kpps calibrate-host`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(
+    mut_arg("machine", |machine| machine.help("The machine to begin with: a name (`kpps list machines`) or a .toml \
+        file [default: morris2000; with --ports the server of today with a CPU like this host's]")),
+    mut_arg("driver", |driver| driver.help("The driver preset: a name (`kpps list drivers`) or a .toml file [default: \
+        kpps; with --ports the first of the machine's]")),
+    after_help = "Examples:
+  kpps calibrate-host --ports packet:A,packet:B --app bridge --save mine
+  kpps curve --machine mine/machine.toml --app bridge
+
   kpps curve --testbed lab:linux-6.1/e1000 --results w64.json
   kpps curve --testbed lab:linux-6.1/e1000 --driver-module e1000-w8.ko --results w8.json
   kpps curve --testbed lab:linux-6.1/e1000 --set linux.RxDescriptors=80 --results ring80.json
-  kpps calibrate-host w64.json w8.json,driver.weight=8 --to mine \\
+  kpps calibrate-host w64.json w8.json,driver.weight=8 --save mine \\
       --machine lab-e1000 --driver linux-6.1-e1000 \\
       --check ring80.json,driver.rx_ring=80
   kpps curve --machine mine/machine.toml --set driver.rx_ring=80
 
-kpps uses the CPU time for a delivered frame at each point. If the CPU was not observed, kpps uses only points
-with a loss of more than 5 %, and assumes that the CPU was busy all the time. So leave out curves with another
-cause of loss, such as a short ring. Measure light and heavy loads, and two settings that give the CPU different
-work.")]
+With --ports kpps sends as fast as it can through the device between the ports. A device on a host of its own
+must lose more than 5 % of the frames then: kpps takes one CPU of it for busy all the time. A device on this host,
+between two veths, works on the CPU of the sender: kpps also sends over a cable that it lays for this, without a
+device, and the difference is the device's.
+
+Of files kpps uses the CPU time for a delivered frame at each point. If the device's CPU was not observed, as
+between two ports, kpps uses only points with a loss of more than 5 %, and assumes that the CPU was busy all the
+time. So leave out curves with another cause of loss, such as a short ring. Measure light and heavy loads, and
+two settings that give the CPU different work."
+)]
 pub struct Arguments {
     /// Documents of `kpps curve`, each with the settings that the machine had
-    #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]
+    #[arg(required_unless_present = "ports", value_name = "FILE[,PATH=VALUE…]")]
     curves: Vec<String>,
     /// Also predict this curve of `kpps curve`, which has no part in finding the constants, and show how
     /// far off the prediction is. May be given several times
     #[arg(long, value_name = "FILE[,PATH=VALUE…]")]
     check: Vec<String>,
+    /// Measure here: two ports; the device whose costs are wanted lies between them
+    #[arg(long, value_delimiter = ',', value_name = "PORT,PORT", conflicts_with_all = ["curves", "check"], help_heading = heading::TESTBED)]
+    ports: Vec<String>,
+    #[command(flatten)]
+    here: Typed<Here>,
     /// Write host.toml, stack.toml and machine.toml into this folder, which is created if it does not exist
     #[arg(long, value_name = "FOLDER", help_heading = heading::RESULTS)]
-    to: Option<PathBuf>,
+    save: Option<PathBuf>,
     #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
     outputs: Outputs,
 }
 
+/// Options of a measurement between two ports.
+#[derive(Args)]
+struct Here {
+    /// The device's work: bridge, route (IPv4), vlan-route or nat
+    #[arg(long, default_value = "bridge", help_heading = heading::DEVICE_UNDER_TEST)]
+    app: AppKind,
+    /// Frame sizes from which the costs are found, in bytes with FCS
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_value = "64,1518", value_parser = units::size, help_heading = heading::TRAFFIC)]
+    size: Vec<Size>,
+    /// Frame size that has no part in finding the costs; kpps shows how far off its prediction is
+    #[arg(long, value_name = "SIZE", default_value = "512", value_parser = units::size, help_heading = heading::TRAFFIC)]
+    check_size: Size,
+    /// How long each of the five trials of a size lasts
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration, help_heading = heading::TIME)]
+    duration: Duration,
+    #[command(flatten)]
+    pair: PortPair,
+    #[command(flatten)]
+    options: PortOptions,
+}
+
+/// Trials of a size, of which the median counts.
+const ROUNDS: usize = 5;
+
+/// The measurements, and how they are named in the files of the machine.
+struct Given {
+    base: Choice,
+    curves: Vec<Measured>,
+    checks: Vec<Measured>,
+    environment: Option<Environment>,
+    on: String,
+}
+
 /// Runs `kpps calibrate-host`.
-pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    let Arguments { curves, check, ports, here, save, machine, outputs } = arguments;
     let input = |error: CalibrateError| Failure::Input(error.to_string());
-    let base = arguments.machine.with_one_driver(OnTop::default())?;
-    let read = |files: &[String]| -> Result<Vec<_>, Failure> {
-        files.iter().map(|it| Measured::read(it, &base).map_err(input)).collect()
+    let base = machine.with_one_driver(OnTop::default())?;
+    let (mut files, given) = match ports.is_empty() {
+        false => {
+            let files = outputs.open(session, "calibrate-host")?;
+            (files, measured_here(&ports, here.options(), base, session)?)
+        }
+        true => {
+            if let Some(option) = here.first() {
+                return Err(Failure::Input(format!(
+                    "{option} is for a measurement on two ports: give --ports"
+                )));
+            }
+            let read = |files: &[String]| -> Result<Vec<_>, Failure> {
+                files.iter().map(|it| Measured::read(it, &base).map_err(input)).collect()
+            };
+            let (on, curves, checks) = (curves.join(" "), read(&curves)?, read(&check)?);
+            let given = Given { base, curves, checks, environment: None, on };
+            (outputs.open(session, "calibrate-host")?, given)
+        }
     };
-    let (curves, checks) = (read(&arguments.curves)?, read(&arguments.check)?);
-    let mut files = arguments.outputs.open(session, "calibrate-host")?;
     session.watch();
     let progress = Progress::default();
     let view = session.line(progress.clone());
-    let found = calibrate(&curves, &checks, &|| session.goes_on(), &|done, of| progress.stands_at(done, of));
+    let done = |done, of| progress.stands_at(done, of);
+    let found = calibrate(&given.curves, &given.checks, &|| session.goes_on(), &done);
     drop(view);
-    let found = found.map_err(input)?;
+    let found = HostCalibration { environment: given.environment, ..found.map_err(input)? };
     files.publish(&found, "")?;
     if !session.goes_on() {
         return Err(Failure::Interrupted("interrupted: these constants are the best so far".into()));
     }
-    if let Some(folder) = &arguments.to {
+    if let Some(folder) = &save {
         let failed = |path: &Path, why| Failure::Failed(format!("cannot write {}: {why}", path.display()));
         std::fs::create_dir_all(folder).map_err(|why| failed(folder, why))?;
-        for (name, text) in profiles(&found, &base, &arguments.curves.join(" "))? {
+        for (name, text) in profiles(&found, &given.base, &given.on)? {
             let path = folder.join(name);
             std::fs::write(&path, text).map_err(|why| failed(&path, why))?;
         }
@@ -73,4 +152,61 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Check("the search did not end: these constants are the best so far".into())),
     }
+}
+
+/// Measures the cost of a frame of each size in the device between these ports.
+fn measured_here(names: &[String], here: Here, base: Choice, session: &Session) -> Result<Given, Failure> {
+    let Here { app, size: sizes, check_size, duration, pair, options } = here;
+    let machine = base.machine.clone().unwrap_or_else(|| like_this_host().into());
+    let base = Choice { machine: Some(machine), app: Some(app), one_way: true, ..base };
+    let base = base.with_machines_driver()?;
+    // A machine that cannot be simulated is refused before anything is measured.
+    base.setup()?;
+    let all: Vec<Size> = sizes.iter().copied().chain([check_size]).collect();
+    let in_words: Vec<String> = all.iter().map(|size| format!("size {}", size.bytes_with_fcs())).collect();
+    kpps_methods::refuse_twice(in_words.iter().map(String::as_str))?;
+    let ports = Ports::resolve(names, pair, options)?;
+    if ports.is_bidirectional() {
+        return Err(Failure::Input(
+            "the costs are found with frames in one direction: leave out the other".into(),
+        ));
+    }
+    let OpenTestbed { mut testbed, environment, .. } = ports.testbed(session)?;
+    session.watch();
+    let progress = Progress::of(format!("kpps calibrate-host: {}", names.join(",")));
+    let view = session.line(progress.clone());
+    let mut measured = Vec::new();
+    for size in all {
+        let load = Load::of(0.0, size).lasting_ms(0, units::millis(duration));
+        let rounds = Rounds { rounds: ROUNDS, load, go_on: &|| session.goes_on(), observer: &progress };
+        let cost = rounds.measure(&mut *testbed, || ports.bare(session));
+        let cost = cost.map_err(|failure: Failure| match measured.is_empty() {
+            true => failure,
+            false => failure.with(&so_far(&measured)),
+        })?;
+        measured.push((size, cost));
+    }
+    drop(view);
+    let of_cost = |(size, cost): &(Size, FrameCost)| Measured::of_cost(*size, cost, base.clone());
+    let mut curves: Vec<Measured> = measured.iter().map(of_cost).collect();
+    let checks = curves.split_off(sizes.len());
+    let environment =
+        Environment { duration_s: Some(duration.as_secs_f64()), app: Some(app.name().into()), ..environment };
+    Ok(Given { base, curves, checks, environment: Some(environment), on: names.join(",") })
+}
+
+/// The costs so far, in words.
+fn so_far(measured: &[(Size, FrameCost)]) -> String {
+    let costs =
+        measured.iter().map(|(size, cost)| format!("{:.0} ns for {} B", cost.ns, size.bytes_with_fcs()));
+    format!("measured before: a frame takes {}", costs.collect::<Vec<_>>().join(", "))
+}
+
+/// The built-in server of today whose CPU is of the same maker as this host's.
+fn like_this_host() -> &'static str {
+    if cfg!(target_arch = "aarch64") {
+        return "graviton2";
+    }
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    if cpus.contains("AuthenticAMD") { "epyc-7r13" } else { "xeon-8375c" }
 }

@@ -98,7 +98,7 @@ enum Command {
     Compare(compare::Arguments),
     /// Merge --resume files into one, such as the shares of a grid that several machines measured
     Merge(merge::Arguments),
-    /// Find the costs of a frame and an interrupt for the simulator, from curves measured on a real machine
+    /// Find what a frame and an interrupt cost on a real machine, for the simulator
     CalibrateHost(calibrate_host::Arguments),
     #[cfg(feature = "ports")]
     #[command(flatten)]
@@ -213,7 +213,7 @@ fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Rfc2544(arguments) => rfc2544::run(arguments, session),
         Command::Compare(arguments) => compare::run(&arguments, session),
         Command::Merge(arguments) => merge::run(&arguments, session),
-        Command::CalibrateHost(arguments) => calibrate_host::run(&arguments, session),
+        Command::CalibrateHost(arguments) => calibrate_host::run(arguments, session),
         #[cfg(feature = "ports")]
         Command::Ports(command) => command.run(session),
         #[cfg(feature = "study")]

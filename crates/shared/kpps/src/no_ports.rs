@@ -8,6 +8,7 @@ use crate::live::OpenTestbed;
 use crate::session::Session;
 use clap::Args;
 use kpps_frames::Size;
+use kpps_methods::Testbed;
 
 pub use no_guests::Guests;
 
@@ -34,6 +35,14 @@ impl Ports {
     }
 
     pub fn testbed(&self, _: &Session) -> Result<OpenTestbed, Failure> {
+        match *self {}
+    }
+
+    pub fn bare(&self, _: &Session) -> Result<Option<Box<dyn Testbed>>, Failure> {
+        match *self {}
+    }
+
+    pub fn is_bidirectional(&self) -> bool {
         match *self {}
     }
 

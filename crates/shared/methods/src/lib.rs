@@ -25,6 +25,7 @@
 
 pub mod bounds;
 pub mod compare;
+pub mod cost;
 mod curve;
 mod detail;
 mod error;

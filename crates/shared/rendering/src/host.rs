@@ -41,7 +41,7 @@ fn screen(document: &HostCalibration) -> String {
     if let (Some(median), Some(largest)) = (document.median_error, document.largest_error) {
         errors(&mut text, found.len(), median, largest);
     }
-    points(&mut text, "The same, of curves that had no part in this:", &checks);
+    points(&mut text, "The same, where it had no part in finding the constants:", &checks);
     if let Some(check) = &document.check {
         errors(&mut text, check.points, check.median_error, check.largest_error);
         let _ = writeln!(
@@ -67,14 +67,22 @@ fn points(text: &mut String, title: &str, points: &[&CalibratedPoint]) {
     for row in points {
         let _ = writeln!(
             text,
-            "{:>12.1} {:>12.0} {:>12.0} {:>+7.1}%  {}",
+            "{:>12.1} {:>12.0} {:>12.0} {:>+7.1}%  {}{}",
             row.offered_pps / 1e3,
             row.measured_ns,
             row.simulated_ns,
             row.error * 100.0,
-            row.curve
+            row.curve,
+            measured(row)
         );
     }
+}
+
+/// How far apart the rounds of a measured point were, and the time that was the tester's.
+fn measured(row: &CalibratedPoint) -> String {
+    let range = row.measured_range_ns.map(|[from, to]| format!(", {from:.0} to {to:.0} ns"));
+    let tester = row.tester_ns.map(|ns| format!(", without {ns:.0} ns of the tester"));
+    [range, tester].into_iter().flatten().collect()
 }
 
 /// The errors of a table of points.

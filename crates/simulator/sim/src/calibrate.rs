@@ -3,17 +3,20 @@
 //!
 //! Each measured point gives the CPU time for a delivered frame: the share of time that the CPU was busy,
 //! over the delivered rate. Where the CPU was not observed, a point gives it only if more than 5 % of the
-//! frames were lost: the CPU is then assumed to have been busy all the time. The sum of squares of the
-//! logarithms of simulated over measured time is made small by Gauss and Newton's method, with derivatives
-//! from a step of a tenth, on the constants' logarithms. The CPU's other work is one more unknown, a share of
-//! its time. A small weight holds each constant at its profile's value, so a constant that the points do not
-//! determine stays there. Nothing is random.
+//! frames were lost, and not at a place that limits rates: the CPU is then assumed to have been busy all the
+//! time. Between two ports the observed CPUs are those of the tester, and say nothing about the device.
+//!
+//! The sum of squares of the logarithms of simulated over measured time is made small by Gauss and Newton's
+//! method, with derivatives from a step of a tenth, on the constants' logarithms. The CPU's other work is one
+//! more unknown, a share of its time. A small weight holds each constant at its profile's value, so a
+//! constant that the points do not determine stays there. Nothing is random.
 
 use crate::{AppKind, Choice, SetupError, StackParams};
 use kpps_documents::grid::Setting;
 use kpps_documents::host::{CalibratedConstant, CalibratedPoint, CalibrationCheck, HostCalibration};
 use kpps_documents::{Curve, Trial};
 use kpps_frames::Size;
+use kpps_methods::cost::{FrameCost, OVERLOAD, lost_elsewhere};
 use kpps_methods::statistics::median;
 use kpps_methods::workers::on_all_cpus;
 use kpps_methods::{Load, TrialError, parameter};
@@ -40,8 +43,6 @@ const MOST_CYCLES: f64 = 1e6;
 const END: usize = 4;
 /// A point determines a constant if a change of [`STEP`] changes the point's CPU time by this share.
 const TOLD: f64 = 0.001;
-/// Loss from which on a point without a CPU share shows the most that the machine can do.
-const OVERLOAD: f64 = 0.05;
 /// Simulated time: warm-up and measurement, in ms.
 const TIMES_MS: (u32, u32) = (20, 60);
 
@@ -80,11 +81,24 @@ struct Point {
     apart_ns: f64,
     /// Whether the CPU was observed.
     observed: bool,
+    /// The shortest and the longest time of several measurements in ns.
+    range_ns: Option<[f64; 2]>,
+    /// The tester's time for each frame in ns, if it had the same CPU. The device has no interrupts then.
+    tester_ns: Option<f64>,
 }
 
-/// The CPU time for a delivered frame in ns, if the point gives it.
-fn cpu_ns(point: &Trial) -> Option<f64> {
-    let busy = point.cpu_busy.or_else(|| (point.loss_ratio > OVERLOAD).then_some(1.0))?;
+impl Point {
+    /// The share of time in this trial of the simulator that the point's CPU time is compared with.
+    fn busy(&self, trial: &Trial) -> Option<f64> {
+        let interrupts = self.tester_ns.and(trial.cpu).map_or(0.0, |cpu| cpu.hardirq);
+        Some(trial.cpu_busy? - interrupts)
+    }
+}
+
+/// The CPU time for a delivered frame in ns, if the point gives it. `busy` is the observed share of time.
+fn cpu_ns(point: &Trial, busy: Option<f64>) -> Option<f64> {
+    let is_overloaded = || point.loss_ratio > OVERLOAD && lost_elsewhere(point).is_none();
+    let busy = busy.or_else(|| is_overloaded().then_some(1.0))?;
     let ns = busy * 1e9 / point.delivered_pps;
     (ns.is_finite() && ns > 0.0).then_some(ns)
 }
@@ -147,18 +161,22 @@ impl Measured {
             .filter(|point| point.offered_pps <= most_pps)
             .filter_map(|point| {
                 let load = Load::of(point.offered_pps, size).lasting_ms(warmup_ms, duration_ms);
+                let busy = point.cpu_busy.filter(|_| !curve.environment.is_between_ports());
                 Some(Point {
                     load,
                     offered_pps: point.offered_pps,
-                    cpu_ns: cpu_ns(point)?,
+                    cpu_ns: cpu_ns(point, busy)?,
                     apart_ns: 1e9 / point.delivered_pps,
-                    observed: point.cpu_busy.is_some(),
+                    observed: busy.is_some(),
+                    range_ns: None,
+                    tester_ns: None,
                 })
             })
             .collect();
         if points.is_empty() {
             return Err(input(
-                "no point determines the CPU time: the CPU was not observed, and no load exceeded its capacity".into(),
+                "no point determines the CPU time: the device's CPU was not observed, and no load exceeded its capacity"
+                    .into(),
             ));
         }
         let name = std::iter::once(name.to_owned())
@@ -166,6 +184,32 @@ impl Measured {
             .collect::<Vec<_>>()
             .join(",");
         Ok(Self { name, choice, points })
+    }
+
+    /// Frames of one size, whose CPU time was found by as many frames as the tester could send.
+    ///
+    /// `choice` is simulated at that load, as far as a wire of a gigabit carries it. A device on the tester's
+    /// host has neither interrupts nor a wire. It is compared with the time outside of interrupts that a
+    /// simulated CPU takes for the smallest frames, at half the load that the device could carry alone: the
+    /// simulated CPU then polls, and no card is the limit. A CPU that forwards frames does not touch their
+    /// payload, so their size makes no difference.
+    pub fn of_cost(size: Size, cost: &FrameCost, choice: Choice) -> Self {
+        let (simulated, most_pps) = match cost.tester_ns {
+            Some(_) => (Size::MIN, 0.5e9 / cost.ns),
+            None => (size, cost.offered_pps),
+        };
+        let offered_pps = most_pps.min(choice.line_rate_pps(simulated));
+        let (warmup_ms, duration_ms) = TIMES_MS;
+        let point = Point {
+            load: Load::of(offered_pps, simulated).lasting_ms(warmup_ms, duration_ms),
+            offered_pps: cost.offered_pps,
+            cpu_ns: cost.ns,
+            apart_ns: cost.ns,
+            observed: false,
+            range_ns: Some(cost.range_ns),
+            tester_ns: cost.tester_ns,
+        };
+        Self { name: format!("{} B", size.bytes_with_fcs()), choice, points: vec![point] }
     }
 }
 
@@ -198,7 +242,11 @@ fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
             setup.stack
         )));
     }
-    let runs = |app| measured.iter().any(|it| it.choice.app == Some(app));
+    // If the same app forwards all frames, its cost can be distinguished from that of reception only by the
+    // observed CPU at light loads.
+    let is_split = measured.iter().any(|it| it.choice.app != first.choice.app)
+        || measured.iter().flat_map(|it| &it.points).any(|point| point.observed);
+    let runs = |app| is_split && measured.iter().any(|it| it.choice.app == Some(app));
     let names = [
         (Kind::Host, "interrupt_cycles", true),
         (Kind::Stack, "poll_cycles", true),
@@ -238,9 +286,9 @@ fn simulated(
             choice.change(&free.path(), &value).map_err(CalibrateError::Input)?;
         }
         let mut testbed = choice.testbed(choice.setup()?);
-        for Point { load, .. } in &it.points {
-            let trial = testbed.trial_while(load, go_on)?;
-            times.push(cpu_ns(&trial).ok_or_else(|| {
+        for point in &it.points {
+            let trial = testbed.trial_while(&point.load, go_on)?;
+            times.push(cpu_ns(&trial, point.busy(&trial)).ok_or_else(|| {
                 CalibrateError::Input(format!("{}: the simulated machine delivers nothing", it.name))
             })?);
         }
@@ -371,6 +419,8 @@ fn compared(
             curve: curve.clone(),
             offered_pps: point.offered_pps,
             measured_ns: point.cpu_ns,
+            measured_range_ns: point.range_ns,
+            tester_ns: point.tester_ns,
             simulated_ns,
             error: simulated_ns / point.cpu_ns - 1.0,
             checks,

@@ -60,7 +60,7 @@ pub use backend::Backend;
 pub use bpf::{Redirect, drops};
 pub use error::{Error, UNLOCK};
 #[cfg(target_os = "linux")]
-pub use interface::{Interface, OtherLink, ethtool, netlink};
+pub use interface::{Cable, Interface, OtherLink, ethtool, netlink};
 #[cfg(target_os = "linux")]
 pub use pci::{Card, CardPlatform, Domain, Interrupts, Window, devices, paced};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -8,13 +8,19 @@ use crate::heading;
 use crate::live::OpenTestbed;
 use crate::session::Session;
 use clap::Args;
+#[cfg(target_os = "linux")]
+use kpps_documents::Trial;
 use kpps_frames::{Mac, Mix, Size};
+use kpps_methods::Testbed;
 use kpps_methods::units::{self, RateSpec};
+#[cfg(target_os = "linux")]
+use kpps_methods::{Load, TrialError};
+
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_tester::live::Trials;
 use kpps_tester::observe::Scope;
-use kpps_tester::{Address, Offer, Tester};
+use kpps_tester::{Address, Offer, PortsTestbed, Tester};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -73,6 +79,24 @@ pub struct PortPair {
     /// UDP ports from which a flow arrives. A NAT or a stateful firewall between the ports needs this
     #[arg(long, help_heading = heading::LOAD)]
     replies: bool,
+}
+
+/// Two ports with a cable of their own between them.
+#[cfg(target_os = "linux")]
+struct Bare {
+    /// Closed before the cable goes.
+    testbed: PortsTestbed,
+    _cable: kpps_linux::Cable,
+}
+
+#[cfg(target_os = "linux")]
+impl Testbed for Bare {
+    fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError> {
+        self.testbed.line_rate_pps(sizes)
+    }
+    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+        self.testbed.trial_while(load, go_on)
+    }
 }
 
 /// Two ports with all that is to be known before they are opened.
@@ -152,8 +176,45 @@ impl Ports {
         Ok(OpenTestbed {
             source: Box::new(Trials { gauges: tester.gauges(), can_change: false }),
             environment,
-            testbed: Box::new(kpps_tester::PortsTestbed { tester, drain, bidirectional }),
+            testbed: Box::new(PortsTestbed { tester, drain, bidirectional }),
         })
+    }
+
+    /// A cable without a device, with ports of the same kinds and the same frames, if the device under test
+    /// works on CPUs of this host: if both ports are ends of veths. `None` for other ports.
+    #[cfg(target_os = "linux")]
+    pub fn bare(&self, session: &Session) -> Result<Option<Box<dyn Testbed>>, Failure> {
+        let is_veth = |spec: &Spec| {
+            let interface = match spec {
+                Spec::Packet(interface) | Spec::Auto(interface) | Spec::Xdp { interface, .. } => interface,
+                Spec::Card(..) | Spec::Udp { .. } => return false,
+            };
+            kpps_linux::ethtool::driver(interface).is_ok_and(|driver| driver == "veth")
+        };
+        if self.hosts().iter().any(Option::is_some) || !self.specs.iter().all(is_veth) {
+            return Ok(None);
+        }
+        let cable = kpps_linux::Cable::lay()?;
+        let mut specs = self.specs.clone();
+        for (spec, end) in specs.iter_mut().zip(cable.ends()) {
+            if let Spec::Packet(interface) | Spec::Auto(interface) | Spec::Xdp { interface, .. } = spec {
+                interface.clone_from(end);
+            }
+        }
+        let ports = self.options.open(session, &specs, true)?.try_into();
+        let ports = ports.map_err(|_| Failure::Failed("a port is missing".into()))?;
+        let ends = self.traffic.ends(&[], None).map_err(Failure::Input)?;
+        let mut tester = Tester::new(specs, ports, ends, &[])?;
+        tester.flows = self.traffic.plan();
+        (tester.retries, tester.max_shortfall) = (self.pair.retries, self.pair.max_shortfall);
+        let testbed = PortsTestbed { tester, drain: self.drain(), bidirectional: false };
+        Ok(Some(Box::new(Bare { testbed, _cable: cable })))
+    }
+
+    /// There are no veths.
+    #[cfg(not(target_os = "linux"))]
+    pub fn bare(&self, _: &Session) -> Result<Option<Box<dyn Testbed>>, Failure> {
+        Ok(None)
     }
 
     /// The size of frames, if a given packet or its encapsulation determines it.

@@ -38,7 +38,7 @@ fn a_calibrated_machine_predicts_another_setting() {
         std::fs::write(here.join(file), output.stdout).unwrap();
     }
     let base = "--machine lab-e1000 --driver linux-6.1-e1000";
-    let words = format!("calibrate-host w64.json w8.json,driver.weight=8 {base} --to mine");
+    let words = format!("calibrate-host w64.json w8.json,driver.weight=8 {base} --save mine");
     let found = document(&kpps(here, &format!("{words} --check w16.json,driver.weight=16 --json")));
     let schema: Value = serde_json::from_slice(&kpps(here, "schema").stdout).unwrap();
     jsonschema::validator_for(&schema).unwrap().validate(&found).unwrap();
@@ -51,7 +51,7 @@ fn a_calibrated_machine_predicts_another_setting() {
     let output = kpps(here, &words);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).starts_with("kpps: w8.json,machine.stack=freebsd-5.4: "), "{}", said(&output));
-    let output = kpps(here, &format!("calibrate-host w64.json {base} --to w8.json"));
+    let output = kpps(here, &format!("calibrate-host w64.json {base} --save w8.json"));
     assert!(said(&output).starts_with("kpps: cannot write w8.json: "), "{}", said(&output));
     // Weight 16 had no part in the calibration. Without the calibration it is far off.
     let weight = "--set driver.weight=16";

@@ -1,8 +1,10 @@
 //! Interfaces of the kernel: their attributes, what their drivers report, and requests to the kernel.
 
+mod cable;
 pub mod ethtool;
 mod netdevice;
 pub mod netlink;
 
+pub use cable::Cable;
 pub(crate) use netdevice::name_of;
 pub use netdevice::{Interface, OtherLink};

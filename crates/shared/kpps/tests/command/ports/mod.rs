@@ -2,6 +2,7 @@
 //! say so and pass.
 
 mod agree;
+mod calibrate_host;
 mod capture;
 mod conflict;
 mod copies;
