@@ -67,12 +67,24 @@ pub struct Offered {
     pub intended: u64,
     /// Frames that were due and could not be sent in time.
     pub shortfall: u64,
+    /// How late frames were sent; only where late frames are sent, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// The gaps between sent frames, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<crate::calibration::Gaps>,
     /// The differences between the sent frames and those of the capture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departures: Vec<String>,
+}
+
+/// How late the frames of a paced load were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Lateness {
+    /// Frames that the port got more than 1 ms after they were due.
+    pub frames: u64,
+    /// The longest time from when a frame was due until the port got it, in ns.
+    pub longest_ns: u64,
 }
 
 /// The counters of one port since the port was opened. A counter that the port does not have is null.

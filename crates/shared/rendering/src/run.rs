@@ -146,6 +146,14 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
         );
         text += &waited(gaps.waited_ns, run.seconds, load.shortfall);
     }
+    if let Some(late) = load.lateness {
+        let _ = writeln!(
+            text,
+            "sent late, more than 1 ms after their times: {}; the longest delay was {:.1} ms",
+            late.frames,
+            late.longest_ns as f64 / 1e6
+        );
+    }
     if load.shortfall > 0 {
         let _ = writeln!(
             text,

@@ -15,7 +15,7 @@ use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Templates};
-use kpps_ports::port::run::{SendPlan, Shape};
+use kpps_ports::port::run::{Late, SendPlan, Shape};
 use kpps_tester::clock::Clock;
 use kpps_tester::neighbours::Station;
 use kpps_tester::{Allowed, Task};
@@ -154,6 +154,7 @@ fn work(pps: f64) -> proto::Work {
             frames: Arc::new(Templates::one(&[1; 60])),
             rewrite: true,
             count: None,
+            late: Late::Skip,
             stream: 0,
             epoch: None,
         }),

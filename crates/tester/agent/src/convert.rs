@@ -9,7 +9,7 @@ use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_methods::{Latency, Variation};
-use kpps_ports::port::run::{Got, SendPlan, Shape};
+use kpps_ports::port::run::{Got, Late, SendPlan, Shape};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
@@ -229,6 +229,7 @@ fn planned(plan: proto::SendPlan) -> Result<SendPlan, String> {
         frames: templates(plan.frames)?,
         rewrite: plan.rewrite,
         count: plan.count,
+        late: Late::Skip,
         stream: number("stream", plan.stream)?,
         epoch: None,
     })
@@ -451,6 +452,7 @@ mod tests {
                 frames: Arc::new(Templates::each([&[1; 60][..], &[2; 1514]])),
                 rewrite: true,
                 count: Some(77),
+                late: Late::Skip,
                 stream: 65_535,
                 epoch: None,
             }),

@@ -15,7 +15,7 @@ use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    BUDGET, BURST, Gaps, Glance, Recorder, SendPlan, Shape, Streams, Watch, send, send_and_listen,
+    BUDGET, BURST, Gaps, Glance, Late, Recorder, SendPlan, Shape, Streams, Watch, send, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -375,6 +375,7 @@ fn plan() -> SendPlan {
         frames,
         rewrite: false,
         count: None,
+        late: Late::Skip,
         stream: 0,
         epoch: None,
     }

@@ -7,14 +7,14 @@ use super::traffic::{TrafficArguments, at_most};
 use crate::error::Failure;
 use crate::heading;
 use crate::session::Session;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kpps_frames::build::Flow;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Mix, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
-use kpps_ports::port::run::{SendPlan, Sent, Shape, send_any};
+use kpps_ports::port::run::{Late, SendPlan, Sent, Shape, send_any};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,11 +28,12 @@ use std::time::Duration;
   kpps send uio:0000:00:10.0 --load 50% --duration 10s --size 1518
   kpps send vfio:0000:00:10.0 --rewrite             the highest rate
   kpps send packet:veth0 --replay seen.pcapng --speed 2x
+  kpps send packet:veth0 --load 10kpps --count 5000 --late send     exactly 5000 frames
 
 Each frame carries a tag (stream, sequence number, time, checksum), from which `kpps count` recognises lost,
 duplicated, reordered and corrupted frames. A load with a rate is sent in an open loop, each frame at its own
 time. A frame that cannot be sent within a millisecond of its time is not sent, and counts as generator
-shortfall. packet: and xdp: ports bypass the interface's queueing discipline (tc).
+shortfall; with --late send it is sent late, and the result says how late frames were. packet: and xdp: ports bypass the interface's queueing discipline (tc).
 
 {}", KINDS))]
 pub struct Arguments {
@@ -53,6 +54,10 @@ pub struct Arguments {
     /// Stop after this many frames
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
+    /// Frames that cannot be sent within a millisecond of their times: skip leaves them out, send sends them
+    /// late, so that all frames of --count or of a capture are sent
+    #[arg(long, value_enum, value_name = "skip|send", hide_possible_values = true, default_value_t = LateFrames::Skip, help_heading = heading::LOAD)]
+    late: LateFrames,
     /// Stop after this time [default: 2s; with --count: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
@@ -74,6 +79,22 @@ pub struct Arguments {
     vlan: Option<u16>,
     #[command(flatten)]
     run: RunOptions,
+}
+
+/// The fate of frames that cannot be sent in time.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LateFrames {
+    Skip,
+    Send,
+}
+
+impl From<LateFrames> for Late {
+    fn from(late: LateFrames) -> Self {
+        match late {
+            LateFrames::Skip => Self::Skip,
+            LateFrames::Send => Self::Send,
+        }
+    }
 }
 
 /// Runs `kpps send`.
@@ -112,6 +133,12 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let rate = load.rate(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());
     let rate = times.as_ref().map_or(rate, |times| Rate::Pps(times.mean_pps()));
     let offered = rate.pps();
+    if arguments.late == LateFrames::Send && offered.is_none() {
+        return Err(Failure::Input(
+            "--late send is for frames with times, and a load as fast as possible has none: give --load"
+                .into(),
+        ));
+    }
     let extent = replay.as_ref().map(|replay| replay.extent(arguments.duration, arguments.count));
     let (all, whole) = extent.transpose().map_err(Failure::Input)?.unwrap_or_default();
     let plan = SendPlan {
@@ -122,6 +149,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         frames,
         rewrite: arguments.rewrite,
         count: arguments.count.or(all),
+        late: arguments.late.into(),
         stream: arguments.stream,
         epoch: None,
     };

@@ -16,7 +16,7 @@ use kpps_methods::{Runner, Testbed};
 use kpps_namespaces::until_undisturbed;
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
-use kpps_ports::port::run::Shape;
+use kpps_ports::port::run::{Late, Shape};
 use kpps_tester::clock::Clock;
 use kpps_tester::{
     Address, Allowed, Classes, Error, Offer, Outcome, PortsTestbed, Replay, Site, TestPort, Tester,
@@ -295,6 +295,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
             frames: Arc::new(Templates::one(&[1; 60])),
             rewrite: true,
             count: None,
+            late: Late::Skip,
             stream: 0,
             epoch: None,
         }),

@@ -5,7 +5,7 @@ use kpps_documents::calibration::{Calibration, Paced};
 use kpps_frames::Templates;
 use kpps_frames::rate::Rate;
 use kpps_methods::ndr::tenths;
-use kpps_ports::port::run::{SendPlan, Sent, Shape, Watch, send};
+use kpps_ports::port::run::{Late, SendPlan, Sent, Shape, Watch, send};
 use kpps_ports::port::{AnyPort, Trouble};
 use std::sync::Arc;
 
@@ -35,6 +35,7 @@ pub fn calibrate<W: Watch>(
             // As trials send.
             rewrite: true,
             count: None,
+            late: Late::Skip,
             stream: 0,
             epoch: None,
         };

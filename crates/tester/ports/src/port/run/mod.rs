@@ -28,7 +28,7 @@ pub use count::count;
 pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
 pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
-pub use send::{SendPlan, Sent, send, send_and_listen};
+pub use send::{Late, Lateness, SendPlan, Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
 pub use steady::{
     Aside, Near, Steady, left_raised, prefer, restore_priority, use_cpus, use_priority, waited,

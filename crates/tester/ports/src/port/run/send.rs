@@ -15,6 +15,25 @@ use kpps_platform::{Buffer, BufferSource};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The fate of frames of a paced load that cannot be sent within a millisecond of their times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Late {
+    /// They are not sent, and count as shortfall: the load is never stretched over a longer time.
+    #[default]
+    Skip,
+    /// They are sent late, as soon as the port takes them: exactly the frames of the plan are sent.
+    Send,
+}
+
+/// How late the frames of a paced load were sent, where none was left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Frames that were given to the port more than a millisecond after they were due.
+    pub frames: u64,
+    /// The longest time from when a frame was due until it was given to the port.
+    pub longest: Duration,
+}
+
 /// The frames to send.
 #[derive(Clone, Debug)]
 pub struct SendPlan {
@@ -32,6 +51,8 @@ pub struct SendPlan {
     pub rewrite: bool,
     /// The number of frames after which sending stops. Skipped frames without tags count, too.
     pub count: Option<u64>,
+    /// The fate of frames that are late.
+    pub late: Late,
     /// The number of the stream.
     pub stream: u16,
     /// The origin of the times in tags, if it is not the start: sender and receiver then share a clock. If it
@@ -52,6 +73,8 @@ pub struct Sent {
     pub elapsed: Duration,
     /// The gaps between the frames, if they were paced.
     pub gaps: Option<Gaps>,
+    /// How late frames were, with [`Late::Send`].
+    pub lateness: Option<Lateness>,
     /// The reasons that kept the sender from its CPU when frames could not be sent in time; `None` if frames
     /// were not paced, or the system does not report it.
     pub disturbance: Option<Disturbance>,
@@ -63,8 +86,9 @@ pub struct Sent {
     pub skipped: Vec<(u64, u64)>,
 }
 
-/// The longest delay of a frame that cannot be sent at its time. A later frame is not sent and counts as
-/// shortfall. So the load is never stretched over a longer time, and no long burst follows a pause.
+/// The longest delay of a frame that cannot be sent at its time. With [`Late::Skip`] a later frame is not
+/// sent and counts as shortfall. So the load is never stretched over a longer time, and no long burst follows
+/// a pause.
 const LATE: Duration = Duration::from_millis(1);
 /// The most frames that may be later than that at low rates, in one burst: the number that is sent at once at
 /// high rates. Otherwise each moment in which a virtual machine does not run would make a trial invalid.
@@ -74,6 +98,32 @@ const DRAIN: Duration = Duration::from_millis(200);
 
 /// How long a flood pauses, busily, when the transmit queue is full and the port does not signal space.
 const AGAIN: Duration = Duration::from_micros(10);
+
+/// The delays of frames that are sent however late they are.
+struct Delays {
+    /// The times at which they are due. It is asked for the times of frames only, in turn.
+    due: Timetable,
+    /// Frames so far.
+    frames: u64,
+    seen: Lateness,
+}
+
+impl Delays {
+    fn of(timetable: &Timetable) -> Self {
+        Self { due: timetable.clone(), frames: 0, seen: Lateness::default() }
+    }
+
+    /// The next `frames` frames were given to the port at this time.
+    fn sent(&mut self, frames: usize, now: Duration) {
+        for _ in 0..frames {
+            let due = Duration::try_from_secs_f64(self.due.time_of(self.frames)).unwrap_or(now);
+            let delay = now.saturating_sub(due);
+            self.seen.frames += u64::from(delay > LATE);
+            self.seen.longest = self.seen.longest.max(delay);
+            self.frames += 1;
+        }
+    }
+}
 
 /// A plan under way.
 struct Source<'p> {
@@ -251,7 +301,7 @@ pub fn send_and_listen<P: Port>(
         waits_since: None,
     };
     let most = plan.count.unwrap_or(u64::MAX);
-    let mut gaps = None;
+    let (mut gaps, mut lateness) = (None, None);
     let timetable = match (&plan.times, plan.rate) {
         (Some(times), _) => Some(Timetable::of(times.clone())),
         (None, Rate::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
@@ -264,14 +314,16 @@ pub fn send_and_listen<P: Port>(
         }
         Some(timetable) => {
             let mut recorder = Recorder::new(timetable.gap_ns());
+            let mut delays = (plan.late == Late::Send).then(|| Delays::of(&timetable));
             let result = pace(
                 port,
                 &mut source,
                 timetable,
                 most,
                 &mut shift,
-                (&mut recorder, pauses.as_mut(), listen),
+                (&mut recorder, pauses.as_mut(), delays.as_mut(), listen),
             )?;
+            lateness = delays.map(|delays| delays.seen);
             let waited_ns = waited.and_then(|before| Some((steady::waited()? - before).as_nanos() as u64));
             gaps =
                 recorder.gaps().map(|gaps| Gaps { waited_ns, got: steady.as_ref().map(Steady::got), ..gaps });
@@ -289,6 +341,7 @@ pub fn send_and_listen<P: Port>(
         shortfall: intended.saturating_sub(sent),
         elapsed,
         gaps,
+        lateness,
         disturbance,
         given: source.sent,
         skipped: source.skipped,
@@ -335,9 +388,10 @@ fn pace<P: Port, W: Watch>(
     mut timetable: Timetable,
     mut most: u64,
     shift: &mut Shift<'_, W>,
-    (gaps, mut pauses, listen): (
+    (gaps, mut pauses, mut delays, listen): (
         &mut Recorder,
         Option<&mut Pauses>,
+        Option<&mut Delays>,
         &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
     ),
 ) -> Result<(u64, Duration), Trouble> {
@@ -350,7 +404,9 @@ fn pace<P: Port, W: Watch>(
         let elapsed = shift.elapsed();
         let now = until_end(elapsed);
         if let Some(pps) = shift.watch.new_rate(now) {
-            for table in [&mut timetable, &mut behind] {
+            for table in
+                [&mut timetable, &mut behind].into_iter().chain(delays.as_mut().map(|it| &mut it.due))
+            {
                 table.change(now.as_secs_f64(), pps);
             }
             most = length.and_then(|length| timetable.until(length.as_secs_f64())).unwrap_or(u64::MAX);
@@ -360,7 +416,10 @@ fn pace<P: Port, W: Watch>(
         let due = timetable.due(now.as_secs_f64());
         let lately = now.checked_sub(LATE).map_or(due, |then| due - behind.due(then.as_secs_f64()));
         let waiting = (due - source.sent - given_up).min(most - source.sequence);
-        let late = waiting.saturating_sub(lately.max(FEW));
+        let late = match source.plan.late {
+            Late::Skip => waiting.saturating_sub(lately.max(FEW)),
+            Late::Send => 0,
+        };
         given_up += late;
         if late > 0
             && let Some(pauses) = &mut pauses
@@ -374,6 +433,9 @@ fn pace<P: Port, W: Watch>(
         let room = if source.is_stuck(port, elapsed) { 0 } else { backlog.min(BURST as u64) };
         let count = source.burst(port, room as usize, elapsed)?;
         shift.watch.sent(elapsed, count);
+        if let Some(delays) = &mut delays {
+            delays.sent(count, elapsed);
+        }
         gaps.record(shift.elapsed().as_nanos() as u64, count);
         let left = backlog - count as u64;
         listen(port)?;

@@ -248,6 +248,23 @@ impl Timetable {
         self.drawn.0
     }
 
+    /// When a frame is due, in s; the first frame is 0. A table that is asked this must not be asked for
+    /// frames that are due, and frames must not decrease.
+    pub fn time_of(&mut self, frame: u64) -> f64 {
+        let first_of = |burst: u64| frame / burst * burst;
+        match self.shape {
+            Shape::Poisson { .. } if self.times.is_none() => {
+                while self.drawn.0 < frame {
+                    self.drawn.0 += 1;
+                    self.drawn.1 += self.draw();
+                }
+                self.next_s(frame)
+            }
+            Shape::Bursts(frames) => self.next_s(first_of(frames)),
+            _ => self.next_s(frame),
+        }
+    }
+
     /// When the next frame is due.
     pub fn next_s(&self, due: u64) -> f64 {
         if let Some(times) = &self.times {

@@ -9,7 +9,7 @@ use crate::running::learn::End;
 use crate::running::test_port::Expect;
 use kpps_frames::{Templates, tag};
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::SendPlan;
+use kpps_ports::port::run::{Late, SendPlan};
 use std::sync::Arc;
 
 /// A trial that can be started.
@@ -65,6 +65,7 @@ impl Tester {
                 // Both ports share one pool of buffers, so a buffer may hold a frame of the other port.
                 rewrite: true,
                 count: due.or(offer.count),
+                late: Late::Skip,
                 stream,
                 epoch: None,
             });

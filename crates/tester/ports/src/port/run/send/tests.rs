@@ -205,6 +205,7 @@ fn flood(frames: u64) -> SendPlan {
         frames: Arc::new(Templates::one(&udp_test(&Flow::default(), Size::MIN).unwrap())),
         rewrite: true,
         count: Some(frames),
+        late: Late::Skip,
         stream: 1,
         epoch: None,
     }
@@ -305,6 +306,54 @@ fn no_burst_follows_a_pause() {
     assert_eq!(sent.intended, sent.sent + sent.shortfall, "{sent:?}");
     assert!(sent.shortfall >= 16, "{sent:?}");
     assert!(port.largest_burst <= 36, "a burst of {} frames", port.largest_burst);
+}
+
+/// Where late frames are sent, all frames are sent after a pause, and the delays are those of the pause.
+#[test]
+fn late_frames_are_sent_and_their_delay_is_reported() {
+    for shape in [Shape::Constant, Shape::Poisson { seed: 3 }, Shape::Bursts(4)] {
+        let mut port = mirror(Duration::ZERO);
+        let mut paused = false;
+        let mut listen = |port: &mut Mirror| {
+            if port.counters.sent >= 20 && !std::mem::replace(&mut paused, true) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Ok(0)
+        };
+        let plan = SendPlan { shape, count: Some(200), late: Late::Send, ..paced(1000.0) };
+        let sent = send_and_listen(&mut port, &plan, &mut Always, &mut listen).unwrap();
+        assert_eq!((sent.intended, sent.sent, sent.shortfall), (200, 200, 0), "{sent:?}");
+        assert!(sent.skipped.is_empty());
+        let late = sent.lateness.unwrap();
+        // Within 50 ms some 50 frames become due, of this Poisson process more than 20. On a busy machine
+        // there are other pauses, too.
+        assert!(late.frames >= 20, "{shape:?} {late:?}");
+        assert!(late.longest >= Duration::from_millis(40), "{shape:?} {late:?}");
+    }
+    let mut delays = Delays::of(&Timetable::new(1000.0, Shape::Constant));
+    for (frames, ms) in [(1, 0), (3, 3), (0, 4), (1, 5)] {
+        delays.sent(frames, Duration::from_millis(ms));
+    }
+    // Due at 0 to 4 ms, sent at 0, 3, 3, 3 and 5 ms.
+    assert_eq!(delays.seen, Lateness { frames: 1, longest: Duration::from_millis(2) });
+    let sent = send(&mut mirror(Duration::ZERO), &paced(1000.0), &mut Ends(20)).unwrap();
+    assert_eq!(sent.lateness, None, "there are no late frames among those that were sent");
+}
+
+/// Before the time of a frame only the frames before it are due.
+#[test]
+fn frames_have_the_times_at_which_they_are_due() {
+    let ramp = Shape::Ramp(100.0, Duration::from_secs(1));
+    let then = Shape::Then(Duration::from_millis(100), 5000.0);
+    for shape in [Shape::Constant, Shape::Poisson { seed: 7 }, Shape::Bursts(8), ramp, then] {
+        let (mut due, mut times) = (Timetable::new(1000.0, shape), Timetable::new(1000.0, shape));
+        for frame in 0..500 {
+            let at_s = times.time_of(frame);
+            // Not before, but then: times are rounded to parts of a ns.
+            assert!(at_s < 1e-6 || due.before(at_s - 1e-6) <= frame as f64 + 1e-3, "{shape:?} {frame}");
+            assert!(due.due(at_s + 1e-6) > frame, "{shape:?} {frame}");
+        }
+    }
 }
 
 /// A plan of different frames without tags, each with its number in front; every `long`-th is as long as
