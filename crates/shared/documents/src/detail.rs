@@ -52,7 +52,7 @@ pub struct DetailedTrial {
     /// The number of repetitions. A trial is repeated if something disturbed its generator.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// Whether learning frames arrived in each direction before the trial; null where there are no ports.
+    /// Whether learning frames arrived in each direction before the trial; null where none were sent.
     pub learned: Option<bool>,
     /// The result of the load.
     #[serde(flatten)]

@@ -72,6 +72,10 @@ pub struct PortPair {
     /// trial is no valid measurement of the device under test [default: 0.1%]
     #[arg(long, value_name = "SHARE", value_parser = kpps_methods::bounds::loss, help_heading = heading::BOUNDS)]
     max_shortfall: Option<f64>,
+    /// Send no learning frames before a trial: the first frame that the device under test gets is one of the
+    /// trial. It may lose or flood frames until it knows the stations. Only gateways are resolved before
+    #[arg(long, conflicts_with = "replies", help_heading = heading::TRAFFIC)]
+    no_learning: bool,
     /// Also offer the same load from the second port to the first
     #[arg(long, help_heading = heading::LOAD)]
     bidirectional: bool,
@@ -158,6 +162,7 @@ impl Ports {
         };
         pair.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
         tester.flows = traffic.plan();
+        tester.learning = !pair.no_learning;
         (tester.retries, tester.max_shortfall) = (pair.retries, pair.max_shortfall);
         pair.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
         Ok(tester)
@@ -224,7 +229,10 @@ impl Ports {
 
     /// How frames differ from the default ones, in words.
     pub fn traffic_differences(&self) -> Option<String> {
-        Some(self.traffic.differences(&self.pair.vlan)).filter(|text| !text.is_empty())
+        let learning = self.pair.no_learning.then(|| "no learning frames".to_owned());
+        let all = [self.traffic.differences(&self.pair.vlan)].into_iter().chain(learning);
+        let all: Vec<_> = all.filter(|text| !text.is_empty()).collect();
+        (!all.is_empty()).then(|| all.join(", "))
     }
 
     /// The first option about headers that was typed. Addresses and VLANs do not count: stations have both.

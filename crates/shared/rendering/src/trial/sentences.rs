@@ -127,10 +127,15 @@ pub(super) fn frames(trial: &DetailedTrial) -> String {
 /// A hint if no frame arrived, neither before the trial nor in it, and nothing else explains why.
 pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
     let is_cause = |doubt: &Doubt| matches!(doubt, Doubt::OtherStation { .. } | Doubt::LinkChanged { .. });
-    let is_silent = trial.learned == Some(false) && trial.fate.received == 0;
-    (is_silent && !trial.doubts.iter().any(is_cause)).then_some(
-        "No frame arrived before the trial: check that the device under test is on and connected to these ports",
-    )
+    let is_silent = trial.environment.is_between_ports() && trial.fate.received == 0;
+    let says = match trial.learned {
+        Some(true) => return None,
+        Some(false) => {
+            "No frame arrived before the trial: check that the device under test is on and connected to these ports"
+        }
+        None => "No frame arrived: check that the device under test is on and connected to these ports",
+    };
+    (is_silent && !trial.doubts.iter().any(is_cause)).then_some(says)
 }
 
 #[cfg(test)]

@@ -234,7 +234,7 @@ fn local_ports_do_not_wait_for_others_to_be_quiet() {
         until_undisturbed("a trial begins at once", || {
             let begun = Instant::now();
             let outcome = tester.trial(&offer, &|| true).unwrap();
-            assert!(outcome.learned && outcome.complete, "{:?}", outcome.trouble);
+            assert!(outcome.learned == Some(true) && outcome.complete, "{:?}", outcome.trouble);
             begun.elapsed() < Duration::from_secs(2)
         });
         to.send(())

@@ -100,7 +100,7 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
     for bidirectional in [false, true] {
         let offer = Offer { bidirectional, ..offer(Rate::Pps(2000.0), SHORT) };
         let outcome = tester.trial(&offer, &|| true).unwrap();
-        assert!(outcome.complete && outcome.learned, "{:?}", outcome.trouble);
+        assert!(outcome.complete && outcome.learned == Some(true), "{:?}", outcome.trouble);
         assert_eq!(outcome.directions.len(), if bidirectional { 2 } else { 1 });
         for way in &outcome.directions {
             assert_eq!((way.sent.intended, way.sent.frames + way.sent.shortfall()), (600, 600));

@@ -131,7 +131,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
         doubts: doubts(&result, outcome),
         retries: outcome.retries,
-        learned: Some(outcome.learned),
+        learned: outcome.learned,
         fate: all,
         received_pps: all.received as f64 / result.seconds,
         sent_bps: BitRates {

@@ -398,3 +398,26 @@ fn when_frames_were_lost_and_how_latencies_vary_is_told_of_each_direction_and_fl
     });
     middle.stop();
 }
+
+/// Without learning frames the trial's frames are all that leaves the ports.
+#[test]
+fn learning_frames_can_be_left_out() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    let words = ["--load", "5kpps", "--duration", "100ms"];
+    let sent = || [net.sent("a"), net.sent("b")];
+    let before = sent();
+    let alone = trial(&net, &[&words[..], &["--no-learning"]].concat());
+    let frames = number(&alone["ledger"], "sent");
+    assert!(frames > 0 && number(&alone["ledger"], "delivered") == frames, "{alone}");
+    assert_eq!((&alone["learned"], sent()), (&Value::Null, [before[0] + frames, before[1]]));
+    assert_eq!(alone["environment"]["traffic"], "no learning frames");
+    // The same as usual.
+    let before = sent();
+    let usual = trial(&net, &words);
+    let frames = number(&usual["ledger"], "sent");
+    let [a, b] = sent();
+    assert_eq!(usual["learned"], true);
+    assert!(a > before[0] + frames && b > before[1], "announcements and a learning frame");
+    let output = kpps_trial(&net, &["--load", "5kpps", "--duration", "100ms", "--no-learning", "--replies"]);
+    assert_eq!(output.status.code(), Some(2), "a second port that replies must learn the flows");
+}

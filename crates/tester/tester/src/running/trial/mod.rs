@@ -47,6 +47,9 @@ pub struct Tester {
     metrics: Option<Metrics>,
     /// The flows of each direction.
     pub flows: FlowPlan,
+    /// Whether learning frames open the paths before a trial. Without them the first frame that a device
+    /// under test gets is one of the trial; only routers are still asked for their station addresses.
+    pub learning: bool,
     /// The highest rate that the senders reach, in frames per second, if it is known. It limits changes of
     /// the rate during a trial.
     pub ceiling_pps: Option<f64>,
@@ -125,6 +128,7 @@ impl Tester {
             gauges,
             metrics,
             flows,
+            learning: true,
             ceiling_pps: None,
             max_shortfall: None,
             retries: None,

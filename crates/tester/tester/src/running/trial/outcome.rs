@@ -19,7 +19,7 @@ pub struct Outcome {
     /// The failure, if any.
     pub trouble: Option<Trouble>,
     /// Whether the path was open before the trial began.
-    pub learned: bool,
+    pub learned: Option<bool>,
     /// The counters of the systems around the ports. They explain frames that did not arrive.
     pub counted: Counted,
     /// The clocks of latencies, if there is more than one.

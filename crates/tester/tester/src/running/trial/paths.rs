@@ -16,8 +16,8 @@ use std::net::IpAddr;
 pub(super) struct Paths {
     /// The next hop of each end; `None` for a router that did not answer.
     to: [Option<Mac>; 2],
-    /// Whether frames arrive in all directions.
-    pub open: bool,
+    /// Whether frames arrive in all directions; `None` if that was not tried.
+    pub open: Option<bool>,
     /// The flows from the first end, as they leave and as they arrive; only if the second end replies to
     /// them.
     pub flows: Option<[Vec<Flow<IpAddr>>; 2]>,
@@ -57,6 +57,15 @@ impl Tester {
     /// Learns the next hops before a trial, and whether the paths are open. If the second end replies, it
     /// also learns the addresses with which flows arrive.
     fn learn(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
+        if !self.learning {
+            let routers = learn::resolve(&mut self.ports, &self.ends, go_on)?;
+            let to = [0, 1].map(|at: usize| match self.ends[at].gateway {
+                _ if self.ends[at].to.is_some() => self.ends[at].to,
+                Some(_) => routers[at],
+                None => Some(self.ends[1 - at].station.mac),
+            });
+            return Ok(Paths { to, open: None, flows: None });
+        }
         let replies = bidirectional && self.flows.replies;
         let directions = if bidirectional && !replies { &BOTH[..] } else { &BOTH[..1] };
         let (mut ends, plan, mut formats) = (self.ends, self.flows.clone(), self.formats()?);
@@ -75,7 +84,7 @@ impl Tester {
         let known = (&ends, &formats);
         let (mut to, open) = learn::learn(&mut self.ports, known, (directions, &probe), trial, go_on)?;
         let Some(mac) = to[0].filter(|_| replies && open) else {
-            return Ok(Paths { to, open: open && !replies, flows: None });
+            return Ok(Paths { to, open: Some(open && !replies), flows: None });
         };
         let sent = self.flows_from(0, mac)?;
         let learned =
@@ -91,7 +100,7 @@ impl Tester {
         } else if go_on() {
             return Err(Error::Unanswerable { missing, flows: sent.len() });
         } else {
-            return Ok(Paths { to, open: false, flows: None });
+            return Ok(Paths { to, open: Some(false), flows: None });
         }
         // A reply goes to each address, so that the device under test resolves all of them.
         let mut known = BTreeSet::new();
@@ -105,7 +114,7 @@ impl Tester {
         let known = (&ends, &formats);
         let (back, open) = learn::learn(&mut self.ports, known, (&BOTH[1..], &probe), trial, go_on)?;
         to[1] = back[1];
-        Ok(Paths { to, open, flows: Some([sent, arrived]) })
+        Ok(Paths { to, open: Some(open), flows: Some([sent, arrived]) })
     }
 
     /// The flows of one direction as they leave their port, and as they arrive.
@@ -123,14 +132,14 @@ impl Tester {
         Ok([arrived.iter().map(answer).collect(), sent.iter().map(reply).collect()])
     }
 
-    /// Whether frames arrive now, in all directions of an offer.
+    /// Whether frames arrive now, in all directions of an offer. Without learning that is not tried.
     ///
     /// # Errors
     /// [`Error::Trouble`].
     pub fn is_open(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
         match self.learn(bidirectional, go_on) {
             Err(Error::Unanswerable { .. }) => Ok(false),
-            paths => Ok(paths?.open),
+            paths => Ok(paths?.open.unwrap_or(true)),
         }
     }
 }

@@ -33,8 +33,8 @@ pub(super) struct Part {
 pub(super) struct Basis {
     /// Its number, which the tags of its frames have.
     pub trial: u32,
-    /// Whether the path was open before the trial.
-    pub learned: bool,
+    /// Whether the path was open before the trial; `None` if that was not tried.
+    pub learned: Option<bool>,
     /// Frames that are due in each direction, if that is known beforehand.
     pub due: Option<u64>,
     /// The clocks of both ends.
