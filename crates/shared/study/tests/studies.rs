@@ -58,7 +58,7 @@ fn missed(claims: &[Claim], expected: &[&str]) {
     }
 }
 
-/// The studies' claims as `claims.md` has them: nothing is left out and nothing is made up.
+/// The claims of each document: none is left out by mistake.
 const IDS: [(&str, &str); 5] = [
     (
         "evans2005",

@@ -20,7 +20,7 @@ const MEMORY: u32 = 131_072;
 /// Bytes that a process writes at a time.
 const WRITE_BYTES: u64 = 65_536;
 
-/// One attempt at a lock that another CPU holds.
+/// One attempt at a lock that another CPU holds: as the simulator's own locks, a choice.
 const SPIN_PS: u64 = 50 * NS;
 
 /// The state of the process whose data are to be sent.
