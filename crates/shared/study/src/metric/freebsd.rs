@@ -379,6 +379,23 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_that_no_frame_holds_leaves_in_two() {
+        let paced = |payload: u16, queue: u16| {
+            let of = format!(
+                "machine = 'evans2005-xp'\npayload = {payload}\nprogram = 'netsend'\npps = 1e4\n\
+                 set = {{ 'stack.hz' = 1000, 'stack.transmit_queue' = {queue} }}\nduration_ms = 50"
+            );
+            measured(run_send, &of)
+        };
+        assert!((of(&paced(1472, 511), "pps") - 1e4).abs() < 50.0);
+        let split = paced(1473, 511);
+        assert!((of(&split, "pps") - 2e4).abs() < 100.0 && of(&split, "refused") == 0.0, "{split:?}");
+        // A queue that is too short for both fragments takes neither.
+        let refused = paced(1473, 1);
+        assert!(of(&refused, "pps") == 0.0 && of(&refused, "refused") > 100.0, "{refused:?}");
+    }
+
+    #[test]
     fn netreceive_gets_what_is_left_and_polling_leaves_it_something() {
         let at = |offered: f64, driver: &str, more: &str| {
             let of = format!(

@@ -143,6 +143,7 @@ pub const METRICS: &[Metric] = &[
             "ip_checksum",
             "tcp_checksum",
             "dma_copy",
+            "tso",
             "warmup_ms",
             "duration_ms",
         ],

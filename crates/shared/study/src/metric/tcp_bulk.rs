@@ -32,6 +32,9 @@ struct Of {
     /// The chipset's engine copies to the processes.
     #[serde(default)]
     dma_copy: bool,
+    /// The kernel hands the card superpackets.
+    #[serde(default)]
+    tso: bool,
     #[serde(default = "ms::<300>")]
     warmup_ms: u32,
     #[serde(default = "ms::<1_000>")]
@@ -66,6 +69,8 @@ fn host_delay_ns() -> u64 {
 ///   `dropped_socket`,
 ///   `dropped_queue` (frames for which the transmit queue was full), `out_again`; `received_pps`,
 ///   `interrupts_per_s`;
+/// - of the segments sent, the share `together` that left in superpackets, and `segments_per_packet` that
+///   were handed to the card;
 /// - `round_trip_us`, `tail_writes_per_frame`, `tail_writes_per_s`;
 /// - `dry_longest_us` and `dry`: the longest time, and the share of the time, without a free descriptor;
 /// - `cpu_busy`, `hardirq`, `softirq`, `thread` of the CPU that serves the card; `cpu_busy_last` of the last
@@ -85,6 +90,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             host_delay_ns: of.host_delay_ns,
             checksums: Checksums { ip: of.ip_checksum, tcp: of.tcp_checksum },
             dma_copy: of.dma_copy,
+            tso: of.tso,
             warmup_ms: of.warmup_ms,
             duration_ms: of.duration_ms,
         };
@@ -106,6 +112,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("dry_longest_us", t.dry_longest_ns * 1e-3),
             ("dry", t.dry),
             ("out_again", per_second(t.out_again)),
+            ("together", t.out_together as f64 / t.out.max(1) as f64),
+            ("segments_per_packet", t.out as f64 / t.out_packets.max(1) as f64),
             ("dropped_queue", per_second(t.dropped_queue)),
             ("dropped_socket", per_second(t.dropped_socket)),
             ("received_pps", per_second(t.received)),

@@ -9,9 +9,12 @@ use crate::NS;
 use crate::world::World;
 use std::cell::{Cell, RefCell, RefMut};
 
-/// How far a CPU may be ahead of another. Without this, two would take turns for each picosecond.
+/// How far a CPU may be ahead of another. Without this, two would take turns for each picosecond. It is a
+/// choice of the simulation, and stands for nothing in a machine. With 25 and with 100 ns no verdict of
+/// rdr2007, lunz2003 and ols2005 changes, and no rate by more than 2 %.
 const LOOKAHEAD_PS: u64 = 50 * NS;
-/// One attempt at a lock that another CPU holds.
+/// One attempt at a lock that another CPU holds. It is no longer than [`LOOKAHEAD_PS`], and a choice like
+/// that.
 const SPIN_PS: u64 = 50 * NS;
 
 /// A CPU that is not running just now.

@@ -211,7 +211,8 @@ struct Shared<N: Netdev, H> {
 }
 
 /// Reading the clock at the end of a system call, in cycles: RDTSC takes 80 on a Pentium 4 (Fog, Instruction
-/// tables), and the comparison some 20 more: an estimate.
+/// tables), and the comparison some 20 more. An estimate with a spread of 2: with 50 and with 200 no verdict
+/// of W5 and W6 (`beyond`) changes.
 const CLOCK_CYCLES: u64 = 100;
 
 /// A running stack: a handle.

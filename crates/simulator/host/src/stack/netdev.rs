@@ -143,6 +143,10 @@ pub enum Service {
 pub trait Producer {
     /// How many elements a frame passes.
     fn elements(&self) -> u32;
+    /// The frames of a packet: several if it is sent in fragments.
+    fn frames(&self) -> usize {
+        1
+    }
     /// Writes the next frame and returns its length in bytes without FCS.
     fn produce(&mut self, now_ps: u64, buffer: &mut [u8]) -> usize;
 }

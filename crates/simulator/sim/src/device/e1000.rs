@@ -272,6 +272,23 @@ const ADDRESSES: usize = 12;
 const ETHERNET: usize = 14;
 const VLAN_TAG: u8 = 4;
 
+/// Headers of IP and TCP, without options.
+const TCP_HEADERS: usize = 40;
+
+/// The offload for a superpacket of `bytes`, of which the Ethernet header has `ethernet`.
+fn segmentation(ethernet: u8, bytes: usize, mss: u16) -> Offload {
+    let (tcp, header_bytes) = (ethernet + 20, ethernet + TCP_HEADERS as u8);
+    Offload::Segment(Segmentation {
+        ip: Sum { start: ethernet, field: ethernet + 10, end: u16::from(tcp) - 1 },
+        transport: Sum { start: tcp, field: tcp + 16, end: 0 },
+        is_ipv4: true,
+        is_tcp: true,
+        header_bytes,
+        payload_bytes: bytes.saturating_sub(header_bytes.into()) as u32,
+        mss,
+    })
+}
+
 /// The VLAN of frames with a tag.
 pub(crate) const VLAN: u16 = 10;
 
@@ -317,6 +334,9 @@ pub struct E1000 {
     features: Features,
     /// A source in the kernel sends one packet again and again: it clones it.
     clones: bool,
+    /// The payload of a TCP segment: a longer packet that is forwarded is a superpacket, which the card cuts.
+    /// 0: there are none.
+    mss: u16,
     /// Finds the length of the transmit queue, if it is self-sizing.
     gate: Option<RefCell<TxQueueLimit>>,
     state: Rc<DriverState>,
@@ -393,6 +413,7 @@ impl E1000 {
             model,
             features: Features::default(),
             clones: false,
+            mss: 0,
             gate: None,
             state: Rc::default(),
             slot,
@@ -476,6 +497,12 @@ impl E1000 {
         Self { features, clones: true, ..self }
     }
 
+    /// The same below a TCP that hands down superpackets of up to `most` segments, each with `mss` bytes of
+    /// payload.
+    pub fn segmenting(self, mss: u16, most: u16) -> Self {
+        Self { features: Features { segments: most, ..self.features }, mss, ..self }
+    }
+
     /// A clone of a packet of `bytes` that its protocol keeps until it is acknowledged. `None` if there is no
     /// buffer, or the packet is longer than one.
     pub fn clone_of(&self, bytes: &[u8]) -> Option<Frame> {
@@ -502,19 +529,10 @@ impl E1000 {
     fn meta(&self, bytes: usize) -> TxMeta {
         let Features { checksum, vlan, segments, .. } = self.features;
         let ethernet = ETHERNET as u8 + if vlan == By::Cpu { VLAN_TAG } else { 0 };
-        let (udp, tcp) = (ethernet + 20, ethernet + 20);
+        let udp = ethernet + 20;
         let offload = if segments > 1 {
-            let header_bytes = tcp + 20;
-            let payload_bytes = bytes.saturating_sub(header_bytes.into()) as u32;
-            Offload::Segment(Segmentation {
-                ip: Sum { start: ethernet, field: ethernet + 10, end: u16::from(tcp) - 1 },
-                transport: Sum { start: tcp, field: tcp + 16, end: 0 },
-                is_ipv4: true,
-                is_tcp: true,
-                header_bytes,
-                payload_bytes,
-                mss: (payload_bytes / u32::from(segments)) as u16,
-            })
+            let payload_bytes = bytes.saturating_sub(usize::from(ethernet) + TCP_HEADERS);
+            segmentation(ethernet, bytes, (payload_bytes / usize::from(segments)) as u16)
         } else if checksum == By::Card {
             Offload::Checksum(Checksums {
                 ip: None,
@@ -739,20 +757,26 @@ impl Netdev for E1000 {
         }
         let Frame(mut received) = frame;
         let (buffer, bytes) = (received.buffer, received.bytes);
-        let sent = self.tx.with(&self.machine, |tx| {
-            let sent = tx.send(buffer, bytes);
-            if sent.is_ok() && self.doorbell_each_frame {
+        let is_superpacket =
+            self.mss > 0 && usize::from(bytes) > ETHERNET + TCP_HEADERS + usize::from(self.mss);
+        let refused = self.tx.with(&self.machine, |tx| {
+            let refused = if is_superpacket {
+                let offload = segmentation(ETHERNET as u8, bytes.into(), self.mss);
+                let whole = std::iter::once(Fragment { buffer, bytes });
+                let sent = tx.enqueue(whole, &TxMeta { vlan: None, offload });
+                // A full ring has drawn nothing, and this packet is valid.
+                sent.err().and_then(|mut refused| refused.frame.next())
+            } else {
+                tx.send(buffer, bytes).err().map(|refused| refused.frame)
+            };
+            if refused.is_none() && self.doorbell_each_frame {
                 tx.flush();
             }
-            sent
+            refused
         });
-        match sent {
-            Ok(()) => Ok(()),
-            Err(refused) => {
-                received.buffer = refused.frame.buffer;
-                Err(Frame(received))
-            }
-        }
+        let Some(Fragment { buffer, .. }) = refused else { return Ok(()) };
+        received.buffer = buffer;
+        Err(Frame(received))
     }
 
     fn make(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<Frame> {

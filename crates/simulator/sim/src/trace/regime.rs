@@ -5,8 +5,10 @@ use super::Trace;
 use kpps_host::bus::{Master, Transaction, What};
 
 /// A gap of this number of mean spacings is a stumble. It lies between the two regimes of the document's
-/// trace (Walravens and Gaidioz, the bus analysis): in the smooth one frames are about one spacing apart,
-/// and its stumbles take some 4,000 clocks, sixty spacings.
+/// trace (Walravens and Gaidioz, the bus analysis): in the smooth one frames are about one spacing apart, and
+/// its stumbles take some 4,000 clocks, sixty spacings. An estimate with a spread of 2: with 4 no figure of
+/// rdr2007 changes. With 16 no verdict does, but mean gaps after the first millisecond are up to twice as
+/// long (R18, R24), because gaps of some 500 clocks no longer count.
 const STUMBLE: f64 = 8.0;
 
 /// The regimes of one card's reception in a trace. Clocks are bus clocks. A value is `None` if the trace does

@@ -76,7 +76,7 @@ pub fn receive(chip: Chip, payload_bytes: u16, udp_checksum: bool) -> Result<Che
 }
 
 /// A datagram: UDP header and payload.
-fn datagram(payload_bytes: usize, udp_checksum: bool) -> Vec<u8> {
+pub(super) fn datagram(payload_bytes: usize, udp_checksum: bool) -> Vec<u8> {
     let length = ((udp::HEADER_BYTES + payload_bytes) as u16).to_be_bytes();
     let mut datagram = [[0x13, 0x88], [0x13, 0x89], length, [0, 0]].concat();
     datagram.extend((0..payload_bytes).map(|at| (at * 7 + at / 256) as u8));
@@ -96,7 +96,7 @@ fn pseudo_header(bytes: usize) -> Sum {
 }
 
 /// The frames that carry a datagram, without FCS: one, or fragments of a multiple of 8 bytes (RFC 791).
-fn frames(datagram: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn frames(datagram: &[u8]) -> Vec<Vec<u8>> {
     let most = (MTU_BYTES - ipv4::HEADER_BYTES) / 8 * 8;
     let pieces = datagram.chunks(most).enumerate();
     let frame = |(index, piece): (usize, &[u8])| {

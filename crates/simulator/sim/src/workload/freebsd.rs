@@ -6,6 +6,7 @@ mod route_vlans;
 
 pub use route_vlans::route_vlans;
 
+use super::fragments;
 use crate::app::STOCK;
 use crate::device::e1000::{E1000, Frame, set_aside};
 use crate::device::rate_limited::RateLimitedDevice;
@@ -109,17 +110,43 @@ pub struct Received {
     pub load: Load,
 }
 
-struct Datagrams(Vec<u8>);
+/// The longest payload of a datagram that one frame carries.
+const LONGEST_WHOLE: u16 = 1500 - 28;
+
+/// One datagram again and again: its frames, of which a long datagram has several.
+struct Datagrams {
+    frames: Vec<Vec<u8>>,
+    next: usize,
+}
+
+impl Datagrams {
+    /// Datagrams of `payload` bytes, and the size of their longest frame.
+    fn of(payload: u16) -> Result<(Self, Size), TrialError> {
+        let longest = payload.min(LONGEST_WHOLE) + HEADER_BYTES;
+        let size = Size::without_fcs(longest.max(Size::MIN.bytes_without_fcs()));
+        let frames = if payload > LONGEST_WHOLE {
+            fragments::frames(&fragments::datagram(payload.into(), true))
+        } else {
+            vec![udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?]
+        };
+        Ok((Self { frames, next: 0 }, size))
+    }
+}
 
 impl Producer for Datagrams {
     fn elements(&self) -> u32 {
         1
     }
+    fn frames(&self) -> usize {
+        self.frames.len()
+    }
     fn produce(&mut self, _now_ps: u64, buffer: &mut [u8]) -> usize {
-        match buffer.get_mut(..self.0.len()) {
+        let frame = &self.frames[self.next];
+        self.next = (self.next + 1) % self.frames.len();
+        match buffer.get_mut(..frame.len()) {
             Some(start) => {
-                start.copy_from_slice(&self.0);
-                self.0.len()
+                start.copy_from_slice(frame);
+                frame.len()
             }
             None => 0,
         }
@@ -324,7 +351,7 @@ fn load(interval: &Interval<Reading>) -> Load {
     }
 }
 
-/// A program sends datagrams of `payload` bytes.
+/// A program sends datagrams of `payload` bytes. Longer ones than 1472 leave in fragments.
 pub fn send(
     machine: &FreeBsdMachine,
     payload: u16,
@@ -332,12 +359,11 @@ pub fn send(
     times_ms: (u32, u32),
     go_on: &dyn Fn() -> bool,
 ) -> Result<Sent, TrialError> {
-    let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
-    let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
+    let (datagrams, size) = Datagrams::of(payload)?;
     let senders_wait = program.on_full == OnFull::Wait;
     let rig = Rig::build(machine, size, |_| true, |_| Discard, senders_wait)?;
     let (simulation, machine) = (&rig.simulation, rig.machine());
-    let sender = rig.running.send(machine, program, payload.into(), Datagrams(frame));
+    let sender = rig.running.send(machine, program, payload.into(), datagrams);
     let interval = rig.measure(times_ms, go_on)?;
     let Calls { sent, refused } = sender.calls();
     sender.stop();
@@ -396,11 +422,10 @@ pub fn timeline(
     every_ps: u64,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Moment>, TrialError> {
-    let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
-    let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
+    let (datagrams, size) = Datagrams::of(payload)?;
     let rig = Rig::build(machine, size, |_| true, |_| Discard, program.on_full == OnFull::Wait)?;
     let machine = rig.machine();
-    let sender = rig.running.send(machine, program, payload.into(), Datagrams(frame));
+    let sender = rig.running.send(machine, program, payload.into(), datagrams);
     let phases = Phases::of_ms(machine.now_ps(), times_ms)?;
     rig.simulation.run(phases.measure_ps, go_on)?;
     let mut moments = Vec::new();

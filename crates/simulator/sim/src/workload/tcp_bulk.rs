@@ -74,10 +74,25 @@ pub struct TcpBulk {
     pub checksums: Checksums,
     /// Whether the chipset's engine copies to the processes instead of the CPU.
     pub dma_copy: bool,
+    /// Whether the kernel hands the card superpackets, by the rules of Linux 2.6.11 (`tcp_output.c`, public
+    /// source).
+    pub tso: bool,
     /// Warm-up, in milliseconds.
     pub warmup_ms: u32,
     /// Measurement, in milliseconds.
     pub duration_ms: u32,
+}
+
+/// The longest superpacket, which is also that of the card's buffers: nothing here needs more.
+const SUPERPACKET_BYTES: u16 = 16_384;
+
+impl TcpBulk {
+    /// The most segments of a superpacket.
+    fn most_together(&self, segment_bytes: u64) -> u16 {
+        let headers = (ethernet::HEADER_BYTES + ipv4::HEADER_BYTES + tcp::HEADER_BYTES) as u64;
+        let most = (u64::from(SUPERPACKET_BYTES) - headers) / segment_bytes.max(1);
+        if self.tso { (most as u16).clamp(1, 64) } else { 1 }
+    }
 }
 
 /// The transferred data, and their costs, in the measured time.
@@ -103,6 +118,10 @@ pub struct Transferred {
     pub out: u64,
     /// See `out`.
     pub out_again: u64,
+    /// The packets in which it handed them to the card: segments, and superpackets.
+    pub out_packets: u64,
+    /// Segments that left in superpackets.
+    pub out_together: u64,
     /// Frames that its transmit queue dropped: it was full.
     pub dropped_queue: u64,
     /// Mean time from a segment on the wire to its acknowledgement at its host, in nanoseconds.
@@ -158,6 +177,8 @@ impl Transferred {
             acks: interval.count(|s| s.own.seen.acks),
             out: interval.count(|s| s.own.out.segments),
             out_again: interval.count(|s| s.own.out.again),
+            out_packets: interval.count(|s| s.own.out.packets),
+            out_together: interval.count(|s| s.own.out.together),
             dropped_queue: interval.count(|s| s.own.dropped_queue),
             round_trip_ns: interval.count(|s| s.own.seen.sent.round_trips_ps) as f64
                 / round_trips.max(1) as f64
@@ -194,6 +215,12 @@ fn check(setup: &Setup, what: &TcpBulk) -> Result<(Params, u32), TrialError> {
             setup.host
         )));
     }
+    if what.tso && !setup.card.chip.has_tso() {
+        return Err(TrialError::Testbed(format!(
+            "the {} cannot cut superpackets into segments (TSO)",
+            setup.card.chip.name()
+        )));
+    }
     let headers = AROUND_BYTES + (ipv4::HEADER_BYTES + tcp::HEADER_BYTES) as u32;
     let segment_bytes = what.size.bytes_with_fcs().saturating_sub(headers);
     let connections = what.connections.saturating_add(what.sending);
@@ -210,16 +237,23 @@ fn check(setup: &Setup, what: &TcpBulk) -> Result<(Params, u32), TrialError> {
 pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Result<Transferred, TrialError> {
     let (params, segment_bytes) = check(setup, what)?;
     let connections = what.connections + what.sending;
-    let setup = setup.clone().for_frames(what.size);
+    let mut setup = setup.clone().for_frames(what.size);
     let flow = Flow { to_mac: CARD, ..Flow::default() };
     let receiver = AckReceiver::default();
     // The buffers of a socket are bounded by its memory: some 80 buffers of 2 KiB that it has kept, and as
     // many that wait for its process. The card has no more than the windows let through.
     let held = usize::from(connections) * 200;
-    let (simulation, device) =
-        Simulation::with_one_card(&setup, setup.cpus, held, Box::new(receiver.clone()))?;
-    let machine = simulation.machine();
     let each_bytes = u32::from(setup.config.rx_buffer_bytes) + params.buffer_overhead_bytes;
+    if what.tso {
+        // All buffers are of one pool.
+        setup.config.rx_buffer_bytes = SUPERPACKET_BYTES;
+    }
+    let (simulation, mut device) =
+        Simulation::with_one_card(&setup, setup.cpus, held, Box::new(receiver.clone()))?;
+    if what.tso {
+        device = device.segmenting(segment_bytes as u16, what.most_together(segment_bytes.into()));
+    }
+    let machine = simulation.machine();
     let endpoints = Endpoints::new(flow, params.clone(), what, (segment_bytes.into(), each_bytes))
         .map_err(|e| TrialError::Load(e.to_string()))?;
     let attach = Attach { service: device.service(), device, slot: 0, cpu: 0 };

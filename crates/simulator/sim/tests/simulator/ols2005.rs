@@ -31,6 +31,7 @@ fn bulk(size: u16) -> TcpBulk {
         host_delay_ns: 60_000,
         checksums: Checksums { ip: true, tcp: true },
         dma_copy: false,
+        tso: false,
         warmup_ms: 50,
         duration_ms: 100,
     }
@@ -50,6 +51,33 @@ fn a_machine_that_sends_fills_the_wire() {
     assert_eq!((t.out_again, t.dropped_queue, t.read_bytes), (0, 0, 0));
     // The hosts got all segments that were sent, except for segments on their way.
     assert!((t.sent_bytes / 1460).abs_diff(t.out) < 4 * 64, "{t:?}");
+}
+
+#[test]
+fn the_card_cuts_superpackets_which_take_less_cpu_and_fill_a_window_less() {
+    let processes = Processes::FirstCpu;
+    let with = |tso, sending| run(&TcpBulk { sending, tso, processes, ..bulk(1518) }, &[]);
+    let (plain, together) = (with(false, 4), with(true, 4));
+    assert_eq!((plain.out_together, plain.out_packets), (0, plain.out));
+    assert!(together.out_together * 10 > together.out * 9, "{together:?}");
+    assert!(together.out_packets * 2 <= together.out, "{together:?}");
+    assert_eq!((together.out_again, together.dropped_queue), (0, 0));
+    // The hosts got all segments, except for segments on their way.
+    assert!((together.sent_bytes / 1460).abs_diff(together.out) < 4 * 64, "{together:?}");
+    let cpu = |t: &Transferred| t.cpu.busy() / t.sent_bytes as f64;
+    assert!(cpu(&together) < 0.97 * cpu(&plain), "{together:?} {plain:?}");
+    // The rest of a window is too small for another superpacket.
+    let both =
+        |tso| run(&TcpBulk { connections: 1, sending: 1, tso, processes, ..bulk(1518) }, &[]).sent_bytes;
+    assert!(both(true) * 100 < both(false) * 99, "{} {}", both(true), both(false));
+}
+
+#[test]
+fn a_card_that_cannot_cut_superpackets_is_refused() {
+    let setup = Setup::changed("ols2005", Some("82542"), "intel-5.7.6", &[]).unwrap();
+    let refused = tcp_bulk(&setup, &TcpBulk { sending: 1, tso: true, ..bulk(1518) }, &|| true);
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("82542") && error.contains("TSO"), "{error}");
 }
 
 #[test]

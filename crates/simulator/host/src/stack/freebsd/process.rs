@@ -146,22 +146,38 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
 }
 
 impl<N: Netdev, H: Handler<N>> Shared<N, H> {
-    /// The system call: `false` is `ENOBUFS`.
+    /// The system call: `false` is `ENOBUFS`. A fragment takes all steps of a whole datagram from its socket
+    /// to the transmit queue, which is more than it takes a kernel.
     fn send(&self, machine: &Machine, bytes: usize, producer: &mut impl Producer) -> bool {
         let clock_cycles = if self.soft_timers { CLOCK_CYCLES } else { 0 };
         machine.spend_steps(Function::SystemCall, self.params.system_call_cycles + clock_cycles);
-        let made = machine.without_interrupts(|| {
-            self.ports[0].device.make(&mut |buffer| producer.produce(machine.now_ps(), buffer))
-        });
-        let Some(frame) = made else { return false };
+        let device = &self.ports[0].device;
+        let frames = producer.frames();
+        let mut make = || {
+            machine
+                .without_interrupts(|| device.make(&mut |buffer| producer.produce(machine.now_ps(), buffer)))
+        };
+        let Some(first) = make() else { return false };
+        let rest: Vec<_> = (1..frames).map_while(|_| make()).collect();
+        for _ in rest.len() + 1..frames {
+            // There was no buffer: the next packet begins with its first frame.
+            producer.produce(machine.now_ps(), &mut []);
+        }
         machine.spend_on(Function::SystemCall, bytes as u64 * machine.host().copy_byte_ps);
-        machine.spend_steps(Function::Enqueue, self.params.output_cycles);
-        machine.without_interrupts(|| match self.output(machine, 0, frame) {
-            Ok(()) => true,
-            Err(frame) => {
-                self.ports[0].device.free(frame.into_buffer());
-                false
+        machine.spend_steps(Function::Enqueue, frames as u64 * self.params.output_cycles);
+        machine.without_interrupts(|| {
+            // `ip_output`: it refuses a datagram if the queue has no space for all fragments.
+            let queued = self.ports[0].transmit.borrow().len() + rest.len();
+            let is_refused = !rest.is_empty() && queued >= self.params.transmit_queue;
+            let mut sent = rest.len() + 1 == frames && !is_refused;
+            for frame in std::iter::once(first).chain(rest) {
+                let back = if sent { self.output(machine, 0, frame).err() } else { Some(frame) };
+                if let Some(frame) = back {
+                    device.free(frame.into_buffer());
+                    sent = false;
+                }
             }
+            sent
         })
     }
 }

@@ -1,9 +1,10 @@
 //! The sending half of a TCP connection: which segment may leave, and what acknowledgements and silence mean.
 //!
 //! Slow start, congestion avoidance and fast retransmit are those of RFC 5681, recovery that of RFC 6582
-//! (NewReno, without SACK), and the timer that of RFC 6298 with Linux's minimum of 200 ms. All segments
-//! have the same size. Left out: a timer that probes a window of less than a segment when nothing is under
-//! way; the peers here open such a window again. The caller charges all costs.
+//! (NewReno, without SACK), and the timer that of RFC 6298 with Linux's minimum of 200 ms. All segments have
+//! the same size. The congestion window grows only while it is in use, as Linux's does. Several segments may
+//! leave as one superpacket, which the card cuts (TSO). Left out: a timer that probes a window of less than a
+//! segment when nothing is under way; the peers here open such a window again. The caller charges all costs.
 
 use crate::{MS, S};
 
@@ -14,6 +15,9 @@ const FIRST_TIMEOUT_PS: u64 = S;
 const MOST_TIMEOUT_PS: u64 = 60 * S;
 /// Duplicate acknowledgements that mean a loss.
 const DUPLICATES: u32 = 3;
+/// A superpacket is at most the congestion window divided by this (Linux 2.6.11 `tcp_output.c`, public
+/// source: `sysctl_tcp_tso_win_divisor`).
+const WINDOW_DIVISOR: u64 = 8;
 
 /// The segments that a connection has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +26,10 @@ pub struct Sent {
     pub segments: u64,
     /// Segments sent again.
     pub again: u64,
+    /// Packets that were handed down: segments, and superpackets of several.
+    pub packets: u64,
+    /// Segments that left in superpackets.
+    pub together: u64,
     /// Timers that expired.
     pub timeouts: u64,
     /// Segments whose time until they were acknowledged was measured.
@@ -37,6 +45,8 @@ impl Sent {
         Self {
             segments: self.segments + other.segments,
             again: self.again + other.again,
+            packets: self.packets + other.packets,
+            together: self.together + other.together,
             timeouts: self.timeouts + other.timeouts,
             round_trips: self.round_trips + other.round_trips,
             round_trips_ps: self.round_trips_ps + other.round_trips_ps,
@@ -56,6 +66,8 @@ pub struct Sending {
     high: u64,
     /// The end of the peer's window.
     edge: u64,
+    /// The largest window that the peer has offered.
+    offered: u64,
     window: u64,
     threshold: u64,
     duplicates: u32,
@@ -72,6 +84,8 @@ pub struct Sending {
     timeout_ps: u64,
     /// When the timer expires.
     expires_ps: Option<u64>,
+    /// Segments that may be sent and wait below TCP, which takes them for sent.
+    below: u64,
     sent: Sent,
 }
 
@@ -87,6 +101,7 @@ impl Sending {
             next: first,
             high: first,
             edge: first + u64::from(offered),
+            offered: offered.into(),
             // `tcp_init_cwnd` of Linux 2.4 and 2.6: as RFC 2414.
             window: segment_bytes
                 * if segment_bytes > 1460 {
@@ -106,6 +121,7 @@ impl Sending {
             variation_ps: 0,
             timeout_ps: FIRST_TIMEOUT_PS,
             expires_ps: None,
+            below: 0,
             sent: Sent::default(),
         }
     }
@@ -126,9 +142,30 @@ impl Sending {
         u64::from(self.again) + end.saturating_sub(self.next) / self.segment
     }
 
+    /// How many new segments may leave as one superpacket: as many as half the largest window of the peer
+    /// has, an eighth of the congestion window, or one (Linux 2.6.11 `tcp_current_mss`, public source).
+    pub fn most_together(&self) -> u64 {
+        (self.offered / 2).min(self.window / WINDOW_DIVISOR).max(self.segment) / self.segment
+    }
+
+    /// Whether the next segment was sent before.
+    pub fn repeats(&self) -> bool {
+        self.first() < self.high
+    }
+
+    /// Whether everything that was sent is acknowledged.
+    pub fn is_idle(&self) -> bool {
+        self.acked == self.high
+    }
+
     /// When the timer expires, if it runs.
     pub fn expires_ps(&self) -> Option<u64> {
         self.expires_ps
+    }
+
+    /// Of the segments that may be sent, this number wait below TCP: to a sender they are under way.
+    pub fn wait_below(&mut self, segments: u64) {
+        self.below = segments;
     }
 
     /// Everything before this byte is acknowledged.
@@ -148,15 +185,23 @@ impl Sending {
 
     /// That segment leaves at `at_ps`: its first byte.
     pub fn send(&mut self, at_ps: u64) -> u64 {
-        let first = self.first();
+        self.send_together(at_ps, 1)
+    }
+
+    /// This number of segments leave at `at_ps` as one packet: the first byte. Segments that are sent again
+    /// leave one by one.
+    pub fn send_together(&mut self, at_ps: u64, segments: u64) -> u64 {
+        let (first, bytes) = (self.first(), segments * self.segment);
         if !std::mem::take(&mut self.again) {
-            self.next += self.segment;
+            self.next += bytes;
         }
-        self.sent.segments += 1;
+        self.sent.segments += segments;
+        self.sent.packets += 1;
+        self.sent.together += if segments > 1 { segments } else { 0 };
         if first < self.high {
-            self.sent.again += 1;
+            self.sent.again += segments;
         } else {
-            self.high = first + self.segment;
+            self.high = first + bytes;
             self.timed = self.timed.or(Some((self.high, at_ps)));
         }
         self.expires_ps = self.expires_ps.or(Some(at_ps + self.timeout_ps));
@@ -203,10 +248,13 @@ impl Sending {
             self.duplicate();
         }
         self.edge = self.edge.max(edge);
+        self.offered = self.offered.max(window.into());
     }
 
     fn advance(&mut self, now_ps: u64, ack: u64) {
         let (mss, newly) = (self.segment, ack - self.acked);
+        // `tcp_ack`: a window grows only if what was under way filled it.
+        let filled = self.next - self.acked + (self.below + 1) * mss > self.window;
         self.acked = ack;
         self.next = self.next.max(ack);
         self.again = false;
@@ -227,7 +275,9 @@ impl Sending {
             }
             None => {
                 self.duplicates = 0;
-                self.window += if self.window < self.threshold {
+                self.window += if !filled {
+                    0
+                } else if self.window < self.threshold {
                     newly.min(mss)
                 } else {
                     (mss * mss / self.window).max(1)
@@ -309,6 +359,36 @@ mod tests {
         assert_eq!((c.expires_ps(), c.window), (Some(S), 4 * MSS));
         c.expire();
         assert_eq!((c.window, c.may_send(), c.sent().timeouts), (4 * MSS, 4, 0));
+    }
+
+    #[test]
+    fn a_window_that_is_not_in_use_does_not_grow() {
+        let mut c = Sending::new(1, MSS, 60_000);
+        for turn in 1..=20_u64 {
+            c.write();
+            assert_eq!(send_all(&mut c, turn * US), 1);
+            c.acknowledged(turn * US, c.next as u32, 60_000);
+        }
+        assert_eq!(c.window, 4 * MSS);
+    }
+
+    #[test]
+    fn a_superpacket_is_an_eighth_of_the_congestion_window_and_half_of_the_peers() {
+        let mut c = Sending::endless(1, MSS, 20_000);
+        for (window, most) in [(4, 1), (15, 1), (16, 2), (23, 2), (24, 3), (200, 10)] {
+            c.window = window * MSS;
+            assert_eq!(c.most_together(), most, "{window}");
+        }
+        assert_eq!((c.send_together(0, 3), c.first()), (1, 1 + 3 * MSS));
+        c.send(US);
+        let sent = c.sent();
+        assert_eq!((sent.segments, sent.packets, sent.together), (4, 2, 3));
+        // The first three are timed together.
+        c.acknowledged(50 * US, 1 + 3 * MSS as u32, 20_000);
+        assert_eq!((c.sent().round_trips, c.sent().round_trips_ps), (1, 50 * US));
+        assert!(!c.is_idle() && !c.repeats());
+        c.expire();
+        assert!(c.repeats());
     }
 
     #[test]

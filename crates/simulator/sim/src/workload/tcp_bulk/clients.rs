@@ -7,7 +7,7 @@
 use super::{LATER_PS, Parsed, parsed};
 use crate::source::slot_ps;
 use kpps_frames::build::{self, Flow};
-use kpps_frames::checksum::updated;
+use kpps_frames::checksum::{Sum, updated};
 use kpps_frames::{Error, Size, ethernet, ipv4, tcp};
 use kpps_host::stack::tcp::{Ack, Connection, Sending, Sent};
 use kpps_host::wire::{FrameSource, Receiver};
@@ -27,6 +27,8 @@ const BUFFER_BYTES: u32 = 2304;
 pub(super) const HOST_MEMORY: u32 = 87_380;
 /// The offsets of fields in a frame.
 const TCP_AT: usize = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;
+const LENGTH_AT: usize = ethernet::HEADER_BYTES + 2;
+const IP_CHECKSUM_AT: usize = ethernet::HEADER_BYTES + 10;
 const SEQUENCE_AT: usize = TCP_AT + 4;
 const CHECKSUM_AT: usize = TCP_AT + 16;
 
@@ -56,11 +58,11 @@ pub(super) struct Seen {
     pub got_bytes: u64,
 }
 
-/// A segment of data. Only its sequence number changes.
+/// A segment of data, or a superpacket. Only its sequence number changes.
 pub(super) struct Template {
     frame: Vec<u8>,
-    /// The checksum with sequence number 0.
-    checksum: u16,
+    /// The checksum with sequence number 0; `None` if the card computes it.
+    checksum: Option<u16>,
 }
 
 impl Template {
@@ -73,14 +75,30 @@ impl Template {
             tcp::Fields { sequence: 0, acknowledgement: FIRST_BYTE, flags: tcp::ACK, window: 65_535 };
         let frame = build::tcp(flow, fields, &vec![0; bytes as usize])?;
         let checksum = u16::from_be_bytes([frame[CHECKSUM_AT], frame[CHECKSUM_AT + 1]]);
-        Ok(Self { frame, checksum })
+        Ok(Self { frame, checksum: Some(checksum) })
+    }
+
+    /// A superpacket: data of `bytes` in `flow` that the card cuts. Lengths and sums are as the card wants
+    /// them (SDM 3.5): 0, but for the sum over the pseudo-header without a length.
+    ///
+    /// # Errors
+    /// There is no such packet.
+    pub fn superpacket(flow: &Flow, bytes: u64) -> Result<Self, Error> {
+        let Self { mut frame, .. } = Self::new(flow, bytes)?;
+        let pseudo = Sum::pseudo_header(flow.from.0, flow.to.0, ipv4::PROTOCOL_TCP, 0).folded();
+        frame[LENGTH_AT..LENGTH_AT + 2].fill(0);
+        frame[IP_CHECKSUM_AT..IP_CHECKSUM_AT + 2].fill(0);
+        frame[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&pseudo.to_be_bytes());
+        Ok(Self { frame, checksum: None })
     }
 
     /// The frame with that sequence number.
     pub fn with(&mut self, number: u32) -> &[u8] {
         self.frame[SEQUENCE_AT..SEQUENCE_AT + 4].copy_from_slice(&number.to_be_bytes());
-        let checksum = updated(updated(self.checksum, 0, (number >> 16) as u16), 0, number as u16);
-        self.frame[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+        if let Some(checksum) = self.checksum {
+            let checksum = updated(updated(checksum, 0, (number >> 16) as u16), 0, number as u16);
+            self.frame[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+        }
         &self.frame
     }
 }
@@ -110,6 +128,7 @@ impl Source {
             self.ready_ps.push_back(self.free_ps);
             self.free_ps += hosts.segment_ps;
         }
+        self.connection.wait_below(may_send as u64);
     }
 
     /// The segment that leaves at `at_ps`: its first byte.

@@ -94,7 +94,9 @@ impl Endpoints {
             locked: Cell::new(false),
             line: Line::new(),
         };
-        let outgoing = (0..what.sending).map(|index| Outgoing::new(&flow, index, segment_bytes, each_bytes));
+        let outgoing = (0..what.sending).map(|index| {
+            Outgoing::new(&flow, index, (segment_bytes, each_bytes), what.most_together(segment_bytes))
+        });
         Ok(Self(Rc::new(Shared {
             sockets: (0..what.connections).map(socket).collect(),
             outgoing: outgoing.collect::<Result<_, _>>()?,

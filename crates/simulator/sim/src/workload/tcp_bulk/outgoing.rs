@@ -20,12 +20,25 @@ const MEMORY: u32 = 131_072;
 /// Bytes that a process writes at a time.
 const WRITE_BYTES: u64 = 65_536;
 
-/// One attempt at a lock that another CPU holds.
+/// One attempt at a lock that another CPU holds: as the simulator's own locks, a choice.
 const SPIN_PS: u64 = 50 * NS;
+
+/// The state of the process whose data are to be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// It is writing: a packet that is not full waits for more.
+    More,
+    /// It has written all that it writes for now.
+    All,
+}
 
 /// The socket.
 pub(super) struct Outgoing {
     segment: RefCell<Template>,
+    /// Superpackets of two segments, of three and so on; none without TSO.
+    superpackets: RefCell<Vec<Template>>,
+    /// The packets that are written and were never sent: the segments of each.
+    packets: RefCell<VecDeque<u64>>,
     segment_bytes: u64,
     /// The bytes of the socket's memory that a segment takes.
     each_bytes: u32,
@@ -46,15 +59,25 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// Connection `index` of the connections that send against `flow`. Its data is sent in segments of
-    /// `segment_bytes`. Each takes `each_bytes` of the socket's memory.
+    /// `segment_bytes`. Each takes `each_bytes` of the socket's memory. Up to `most_together` leave as one
+    /// superpacket.
     ///
     /// # Errors
     /// There is no such segment.
-    pub fn new(flow: &Flow, index: u16, segment_bytes: u64, each_bytes: u32) -> Result<Self, Error> {
+    pub fn new(
+        flow: &Flow,
+        index: u16,
+        (segment_bytes, each_bytes): (u64, u32),
+        most_together: u16,
+    ) -> Result<Self, Error> {
         let offered = Connection::<()>::new(FIRST_BYTE, HOST_MEMORY).offered();
         let out = back_to(flow, (flow.from.0, FIRST_SINK + index));
+        let superpackets = (2..=u64::from(most_together))
+            .map(|segments| Template::superpacket(&out, segments * segment_bytes));
         Ok(Self {
             segment: RefCell::new(Template::new(&out, segment_bytes)?),
+            superpackets: RefCell::new(superpackets.collect::<Result<_, _>>()?),
+            packets: RefCell::default(),
             segment_bytes,
             each_bytes,
             connection: RefCell::new(Sending::new(FIRST_BYTE, segment_bytes, offered)),
@@ -84,10 +107,12 @@ impl Outgoing {
                 if self.memory.get() + self.each_bytes > MEMORY || !self.write(machine, to, params) {
                     // Set before the lock is released: an acknowledgement from the backlog wakes the process.
                     self.asleep.set(true);
+                    self.push(machine, to, params, Written::All);
                     return self.release(machine, to, params);
                 }
-                self.push(machine, to, params);
+                self.push(machine, to, params, Written::More);
             }
+            self.push(machine, to, params, Written::All);
             self.release(machine, to, params);
             if machine.now_ps() >= until_ps {
                 return true;
@@ -104,21 +129,73 @@ impl Outgoing {
         self.kept.borrow_mut().push_back((self.written.get(), frame.into_buffer()));
         self.memory.set(self.memory.get() + self.each_bytes);
         self.connection.borrow_mut().write();
+        let most = self.most_together();
+        let mut packets = self.packets.borrow_mut();
+        match packets.back_mut().filter(|segments| **segments < most) {
+            Some(segments) => *segments += 1,
+            None => packets.push_back(1),
+        }
         true
     }
 
-    /// Sends the segments that the windows allow (`tcp_write_xmit`).
-    fn push(&self, machine: &Machine, to: &Interface<E1000>, params: &Params) {
-        while self.connection.borrow().may_send() > 0 {
+    /// The segments that one packet may have now.
+    fn most_together(&self) -> u64 {
+        let longest = self.superpackets.borrow().len() as u64 + 1;
+        self.connection.borrow().most_together().min(longest)
+    }
+
+    /// The segments of the packet that may leave now; `None` if none may. A superpacket waits until the
+    /// windows have space for all of it (`tcp_snd_test`), unless nothing would ever make that space. The last
+    /// one waits for more to be written.
+    fn next_packet(&self, written: Written) -> Option<u64> {
+        let connection = self.connection.borrow();
+        let may_send = connection.may_send();
+        if may_send == 0 || connection.repeats() {
+            return (may_send > 0).then_some(1);
+        }
+        let packets = self.packets.borrow();
+        let most = self.most_together();
+        let segments = packets.front().copied().unwrap_or(1).min(most);
+        if written == Written::More && packets.len() == 1 && segments < most {
+            return None;
+        }
+        match segments <= may_send {
+            true => Some(segments),
+            false => connection.is_idle().then_some(may_send),
+        }
+    }
+
+    /// Sends the packets that the windows allow (`tcp_write_xmit`).
+    fn push(&self, machine: &Machine, to: &Interface<E1000>, params: &Params, written: Written) {
+        while let Some(segments) = self.next_packet(written) {
             machine.spend_steps(Function::TcpAck, params.tcp_ack_cycles);
             let (at_ps, first) = (machine.now_ps(), self.connection.borrow().first());
-            let clone = to.device.clone_of(self.segment.borrow_mut().with(first as u32));
+            let mut superpackets = self.superpackets.borrow_mut();
+            let superpacket = (segments as usize).checked_sub(2).and_then(|at| superpackets.get_mut(at));
+            let clone = match superpacket {
+                Some(superpacket) => to.device.clone_of(superpacket.with(first as u32)),
+                None => to.device.clone_of(self.segment.borrow_mut().with(first as u32)),
+            };
+            drop(superpackets);
             let is_congested = clone.is_some();
             if !clone.is_some_and(|frame| (to.transmit)(frame)) {
                 return self.connection.borrow_mut().stay(at_ps, is_congested);
             }
-            self.connection.borrow_mut().send(at_ps);
+            let mut connection = self.connection.borrow_mut();
+            if !connection.repeats() {
+                self.sent_from_front(segments);
+            }
+            connection.send_together(at_ps, segments);
         }
+    }
+
+    /// Takes segments that have left from the first packet.
+    fn sent_from_front(&self, segments: u64) {
+        let mut packets = self.packets.borrow_mut();
+        if let Some(left) = packets.front_mut() {
+            *left = left.saturating_sub(segments);
+        }
+        let _ = packets.pop_front_if(|left| *left == 0);
     }
 
     /// An acknowledgement has come in. True: it has woken the process.
@@ -158,7 +235,7 @@ impl Outgoing {
                 self.memory.set(self.memory.get().saturating_sub(self.each_bytes));
                 to.device.free(buffer);
             }
-            self.push(machine, to, params);
+            self.push(machine, to, params, Written::All);
         }
         self.locked.set(false);
         // `sk_stream_write_space`: half as much as is in use must be free.
@@ -173,7 +250,7 @@ impl Outgoing {
         }
         self.lock(machine, params);
         self.connection.borrow_mut().expire();
-        self.push(machine, to, params);
+        self.push(machine, to, params, Written::All);
         self.release(machine, to, params)
     }
 }
