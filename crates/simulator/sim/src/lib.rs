@@ -18,6 +18,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod any_setup;
 mod app;
 pub mod calibrate;
 mod cell;
@@ -31,6 +32,8 @@ mod experiment;
 pub mod inventory;
 mod ledger;
 mod per_frame;
+mod program;
+mod sender;
 mod setup;
 mod simulation;
 mod sink;
@@ -40,6 +43,7 @@ mod stack_params;
 pub mod trace;
 pub mod workload;
 
+pub use any_setup::AnySetup;
 pub use app::AppKind;
 pub use cell::Cell;
 pub use choice::Choice;
@@ -49,6 +53,8 @@ pub use device::rate_limited::Config as RateLimitedConfig;
 pub use effect::Activity;
 pub use kpps_host::cpu::{Function, Level, Profile};
 pub use per_frame::PerFrame;
+pub use program::SendingProgram;
+pub use sender::{Sender, Sent};
 pub use setup::{Affinity, RateLimitedSetup, Setup, SetupError};
 pub use stack_params::StackParams;
 pub use workload::forward::{Conversation, Forwarded, ForwardingTestbed};
