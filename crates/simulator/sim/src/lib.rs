@@ -3,7 +3,8 @@
 //! A *workload* ([`workload`]) defines the frames to send, their end, and the readings. [`workload::receive`]
 //! receives, [`workload::transmit`] sends, [`workload::forward`] does both; [`workload::netreceive`] and
 //! [`workload::tcp_bulk`] have processes under Linux, [`workload::freebsd`] under FreeBSD; [`workload::rss`]
-//! spreads flows over several CPUs; [`workload::trace`] records a bus trace.
+//! spreads flows over several CPUs; [`workload::trace`] records a bus trace. [`Sender`] and
+//! [`workload::end_station`] send and receive on a card of either kind ([`AnySetup`]).
 //!
 //! ```
 //! use kpps_frames::Size;
