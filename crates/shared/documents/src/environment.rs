@@ -41,6 +41,9 @@ pub struct Environment {
     /// The app between two cards, if there is one; loads are then those of both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
+    /// The program that sends or receives, if a process does: loads end there, and not in the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Facts by name: kernel, QEMU, CPUs, ports and settings of a system that no profile describes; for the
     /// simulator `set`, the constants with other values than the profiles have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -133,6 +136,11 @@ impl Environment {
         if self.bidirectional { 2.0 } else { 1.0 }
     }
 
+    /// The card: the chip, or the rate-limited NIC; empty if it is not known.
+    pub fn card(&self) -> &str {
+        if self.chip.is_empty() { &self.nic } else { &self.chip }
+    }
+
     /// The size in bytes with FCS, or the mix, as it is typed.
     pub fn sizes_name(&self) -> String {
         match &self.mix {
@@ -173,6 +181,7 @@ impl Environment {
             stack: same(self.stack, &other.stack),
             driver: same(self.driver, &other.driver),
             app: same(self.app, &other.app),
+            program: same(self.program, &other.program),
             system,
             bidirectional: same(self.bidirectional, &other.bidirectional),
             traffic: same(self.traffic, &other.traffic),

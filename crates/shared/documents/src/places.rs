@@ -22,7 +22,7 @@ const WASTED: &str = "received, then thrown away (wasted work)";
 const WASTED_SENTENCE: &str = "after receiving them (wasted work)";
 
 #[rustfmt::skip]
-const PLACES: [Place; 10] = [
+const PLACES: [Place; 11] = [
     place("wire", "wire", "held back for the card until after the trial",
         "on the wire (held back until it was too late)"),
     place("fifo", "card's FIFO", "the card cannot take frames faster",
@@ -36,6 +36,7 @@ const PLACES: [Place; 10] = [
     place("driver", "driver", WASTED, WASTED_SENTENCE),
     place("backlog", "stack's backlog", WASTED, WASTED_SENTENCE),
     place("queue", "application's queue", WASTED, WASTED_SENTENCE),
+    place("socket", "process's socket", WASTED, WASTED_SENTENCE),
     place(SHORTFALL, "generator", "it could not send them in time: no loss of the device under test",
         "before the wire (the generator could not send them)"),
     place(UNEXPLAINED, "unknown", "the ledger does not close",

@@ -15,7 +15,7 @@ pub enum TransmitKind {
     Transmit,
 }
 
-/// The transmit rates of drivers that always have another frame to send.
+/// The transmit rates of drivers: the kernel always has another frame for them, or a process sends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transmit {
     /// The version of this document.
@@ -33,26 +33,45 @@ pub struct Transmit {
 /// The transmit rate of one driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransmitRow {
-    /// The driver preset.
+    /// The driver preset, or the rate-limited NIC.
     pub name: String,
     /// Frames on the wire in a second.
     pub sent_pps: f64,
     /// Share of the time in which the card had nothing to send, 0 to 1.
     pub card_idle: f64,
-    /// Share of the time in which the wire carried nothing, 0 to 1.
-    pub wire_idle: f64,
+    /// Share of the time in which the wire carried nothing, 0 to 1; null if it is not known, as with a
+    /// rate-limited NIC.
+    pub wire_idle: Option<f64>,
     /// Share of the time in which the CPU was not idle, 0 to 1.
     pub cpu_busy: f64,
     /// The same without idle polls.
     pub cpu_used: f64,
     /// Share of the time in which the bus was occupied, 0 to 1.
     pub bus_busy: f64,
-    /// Bursts in which the card read data, for each frame; null if none was sent.
+    /// Bursts in which the card read data, for each frame; null if none was sent, or with a rate-limited NIC.
     pub data_bursts_per_frame: Option<f64>,
     /// Interrupts in a second.
     pub interrupts_per_s: f64,
-    /// Register accesses for each frame; null if none was sent.
+    /// Register accesses for each frame; null if none was sent, or with a rate-limited NIC.
     pub registers_per_frame: Option<Registers>,
+    /// The process that sent, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<SendingProcess>,
+}
+
+/// A process that sends, and where the CPU's time went: shares of it, 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SendingProcess {
+    /// System calls that the full transmit queue refused, for each datagram that was sent.
+    pub refused_per_sent: f64,
+    /// Time of refused calls, of idle polls, and of switches to processes that were woken.
+    pub wasted: f64,
+    /// Time of interrupts and the clock.
+    pub interrupt_load: f64,
+    /// Time of system calls.
+    pub system_load: f64,
+    /// Time of the program itself.
+    pub user_load: f64,
 }
 
 /// The kind of a [`Profile`].

@@ -5,7 +5,7 @@ use crate::heading;
 use crate::live::OpenTestbed;
 use crate::output::{BoundArguments, Outputs, Resume};
 use crate::session::Session;
-use crate::simulator::{COMPARED, ErrorBars};
+use crate::simulator::{COMPARED, ErrorBars, Nic};
 use crate::testbed::{Chosen, Simulated, Target, TestbedArguments};
 use clap::Args;
 use kpps_documents::{Curve, Environment};
@@ -14,6 +14,7 @@ use kpps_frames::rate::Rate;
 use kpps_methods::units::{self, Loads};
 use kpps_methods::{Error, Kind, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
 use kpps_rendering::live::{Progress, Source};
+use kpps_sim::{Activity, choice};
 use std::time::{Duration, Instant};
 
 /// Arguments of `kpps curve`.
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
   kpps curve --driver kpps --load 50%..100%/10%                        in the simulator
   kpps curve --report curve.html --csv curve.csv
   kpps curve --driver kpps --error-bars 40                             how uncertain is the model?
+  kpps curve --machine evans2005-athlon --nic bge --load 50kpps..300kpps/50kpps
+  kpps curve --machine ols2005 --program netreceive                    a process receives
   kpps curve --ports packet:A,packet:B --load 100kpps..1Mpps/100kpps --resume curve.jsonl
   kpps curve --ports packet:A,packet:B --size imix-csit --bidirectional --flows 1000
   kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
@@ -47,6 +50,12 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
+    nic: Nic,
+    /// The program that receives in the simulator, on a machine with FreeBSD or with Linux 2.4 or later
+    /// [default: frames end in the kernel]
+    #[arg(long, value_name = "NAME", value_parser = [choice::NETRECEIVE], help_heading = heading::MACHINE)]
+    program: Option<String>,
+    #[command(flatten)]
     resume: Resume,
     #[command(flatten)]
     outputs: Outputs,
@@ -67,9 +76,22 @@ struct Ready {
 
 /// Runs `kpps curve`.
 pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
-    let Arguments { size, load: given, duration, resume: journal, outputs, error_bars, bounds, target } =
-        arguments;
-    let target = target.resolve()?;
+    let Arguments {
+        size,
+        load: given,
+        duration,
+        nic: Nic { nic },
+        program,
+        resume: journal,
+        outputs,
+        error_bars,
+        bounds,
+        target,
+    } = arguments;
+    let mut target = target.resolve()?;
+    if nic.is_some() || program.is_some() {
+        end_station(&mut target, nic, program.is_some())?;
+    }
     let drawn = match (error_bars.draws, &target.testbed) {
         (None, _) => None,
         (Some(draws), Chosen::Simulator(simulated)) => Some((draws, simulated)),
@@ -116,7 +138,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     };
     let wanted = testbeds.len() * loads.len();
     let began = Instant::now();
-    let what = [environment.chip.clone(), environment.machine_name()];
+    let what = [environment.card().to_owned(), environment.machine_name()];
     let what = what.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" on ");
     let progress = Progress::of(format!("kpps curve: {what}"));
     progress.wants(wanted + drawn.map_or(0, |(draws, _)| draws * testbeds.len()));
@@ -148,6 +170,28 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     })?;
     resume.map_or(Ok(()), kpps_methods::resume::Resume::close)?;
     Ok(bounds.get().curve(&results)?)
+}
+
+/// Gives the simulated machine a rate-limited NIC, or a process that receives.
+fn end_station(target: &mut Target, nic: Option<String>, has_process: bool) -> Result<(), Failure> {
+    let option = if nic.is_some() { "--nic" } else { "--program" };
+    let Chosen::Simulator(simulated) = &mut target.testbed else {
+        let here = target.name().join(",");
+        return Err(Failure::Input(format!("{option} is for the simulator, not for {here}")));
+    };
+    if let Some(app) = simulated.machine.app {
+        return Err(Failure::Input(format!(
+            "{option} is for a machine that receives on one card: leave out the app {app}"
+        )));
+    }
+    if nic.is_some() && !simulated.drivers.is_empty() {
+        return Err(Failure::Input(
+            "--nic takes the place of the driver: leave out --testbed, and give --machine".into(),
+        ));
+    }
+    simulated.machine.nic = nic;
+    simulated.machine.activity = has_process.then_some(Activity::ReceiveByProcess);
+    Ok(())
 }
 
 /// One testbed for each driver preset, in the simulator.

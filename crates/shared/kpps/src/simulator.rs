@@ -66,7 +66,7 @@ impl Machine {
         let (machine, chip) = (self.machine.clone(), self.chip.clone());
         let OnTop { app, one_way } = top;
         let set = self.constants.changes()?;
-        Ok(Choice { machine, chip, driver, app, one_way, activity: None, set })
+        Ok(Choice { machine, chip, driver, app, one_way, set, ..Choice::default() })
     }
 
     /// The machine with the one driver preset, and what runs on top.
@@ -94,6 +94,15 @@ pub fn with_one_driver(machine: Choice, drivers: &[String]) -> Result<Choice, Fa
             "this command takes one driver: give one, or compare several with `kpps curve`".into(),
         )),
     }
+}
+
+/// A rate-limited NIC as the card of a machine.
+#[derive(Args, Clone)]
+pub struct Nic {
+    /// A rate-limited NIC with its own driver, in place of --chip and --driver: a name (`kpps list nics`) or
+    /// a .toml file
+    #[arg(long, conflicts_with_all = ["chip", "driver"], help_heading = heading::MACHINE)]
+    pub nic: Option<String>,
 }
 
 /// The program on top of the driver in the simulator: a receiver, or an app between two cards.

@@ -4,35 +4,64 @@ use crate::error::Failure;
 use crate::heading;
 use crate::output::{Outputs, Resume};
 use crate::session::Session;
-use crate::simulator::{COMPARED, Machine};
+use crate::simulator::{COMPARED, Machine, Nic};
 use clap::Args;
 use kpps_frames::Size;
-use kpps_methods::units;
-use kpps_sim::{Activity, By, Choice, Features, Pieces, Setup, documents, transmit_with};
+use kpps_methods::{bounds, units};
+use kpps_sim::{Activity, AnySetup, By, Choice, Features, Pieces, Sender, SendingProgram, documents};
 use std::time::Duration;
+
+/// Time in which the machine sends before measuring begins.
+const WARMUP_MS: u32 = 10;
+/// The same for a program, which may sleep for several ticks of the clock.
+const WARMUP_OF_PROGRAM_MS: u32 = 50;
+
+/// The options of the kernel's own source, which programs and rate-limited NICs do not have.
+const FEATURES: [&str; 5] = ["fragments", "coalesce", "checksum", "vlan_insertion", "segments"];
 
 /// Arguments of `kpps transmit`.
 #[derive(Args)]
 #[command(
     mut_arg("machine", |machine| machine.default_value("morris2000-sender")),
     mut_arg("driver", |driver| driver.help(COMPARED)),
+    mut_arg("nic", |nic| nic.conflicts_with_all(FEATURES)),
     after_help = "Examples:
   kpps transmit --chip 82542
   kpps transmit --machine ols2005 --size 1518 --checksum cpu       or card, or none
   kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: ten segments
   kpps transmit --machine ols2005 --size 256 --fragments 4         also with --coalesce
   kpps transmit --machine ols2005 --size 1518 --set driver.tx_gap_bytes=96
+  kpps transmit --nic tigon-2                                      a rate-limited NIC
+  kpps transmit --machine evans2005-xp --nic yukon --program ttcp --duration 200ms
+  kpps transmit --machine evans2005-em --program netsend --rate 100kpps
 
 The cost of each feature: fragments cost bursts on the bus. --coalesce copies them into one buffer, which costs
 CPU time. A checksum by the CPU costs CPU time for each byte. For a checksum by the card, the card reads the
 whole frame before it sends the first byte. A VLAN tag that the card inserts does not cross the bus. A
 superpacket that the card cuts into segments costs the CPU as much as one frame. A longer gap
 (driver.tx_gap_bytes) lowers the line rate. Jumbo frames (--size 9018) spread a frame's cost over six times the
-bytes. The simulator checks tags, headers and checksums of the frames that leave the card."
+bytes. The simulator checks tags, headers and checksums of the frames that leave the card.
+
+Without --program the kernel always has another frame to send. The programs send UDP datagrams under FreeBSD.
+If the transmit queue is full, ttcp sleeps, ttcp-new and netblast try again at once, netsend loses the datagram,
+selecting calls select first, and waiting is woken when the queue has space, which no FreeBSD of the time could
+do."
 )]
 pub struct Arguments {
     #[command(flatten)]
     machine: Machine,
+    #[command(flatten)]
+    nic: Nic,
+    /// The program that sends, on a machine with FreeBSD: ttcp, ttcp-new, netblast, netsend, selecting or
+    /// waiting [default: a source in the kernel]
+    #[arg(long, value_name = "NAME", conflicts_with_all = FEATURES)]
+    program: Option<SendingProgram>,
+    /// With --program ttcp: how long it sleeps when the transmit queue is full [default: 1ms]
+    #[arg(long, value_name = "TIME", requires = "program", value_parser = units::duration)]
+    sleep: Option<Duration>,
+    /// With --program netsend: the number of datagrams that it sends per second
+    #[arg(long, requires = "program", value_parser = bounds::rate_pps)]
+    rate: Option<f64>,
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,
@@ -63,31 +92,45 @@ pub struct Arguments {
 
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let (sender, activity) = arguments.sender()?;
     let machine = arguments.machine.with(None, Default::default())?;
-    let sending = Choice { activity: Some(Activity::Send), ..machine };
-    let drivers = sending.drivers(&arguments.machine.driver)?.into_iter();
-    let setup = |driver| Choice { driver: Some(driver), ..sending.clone() }.setup();
-    let setups = drivers.map(setup).collect::<Result<Vec<Setup>, _>>()?;
-    let features = Features {
-        pieces: Pieces::of(arguments.fragments.into(), arguments.coalesce),
-        checksum: arguments.checksum,
-        vlan: arguments.vlan_insertion,
-        segments: arguments.segments,
-    };
-    if arguments.coalesce && arguments.fragments == 1 {
-        return Err(Failure::Input(
-            "--coalesce has no effect on frames of one buffer: give --fragments".into(),
-        ));
-    }
+    let sending = Choice { nic: arguments.nic.nic.clone(), activity: Some(activity), ..machine };
+    let setups = sending.setups(sending.drivers(&arguments.machine.driver)?)?;
     let mut files = arguments.outputs.open(session, "transmit")?;
-    kpps_methods::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
+    kpps_methods::refuse_twice(setups.iter().map(AnySetup::name))?;
     let millis = units::millis(arguments.duration);
+    let warmup_ms = if arguments.program.is_some() { WARMUP_OF_PROGRAM_MS } else { WARMUP_MS };
     session.watch();
     let finished = arguments.resume.finished(session)?;
-    let trials: Vec<_> = setups.iter().map(|setup| (setup, arguments.size, features, (10, millis))).collect();
-    let sent = finished.each(&trials, |(setup, size, features, times_ms)| {
-        transmit_with(setup, *size, features, *times_ms, &|| session.goes_on())
+    let trials: Vec<_> =
+        setups.iter().map(|setup| (setup, arguments.size, sender, (warmup_ms, millis))).collect();
+    let sent = finished.each(&trials, |(setup, size, sender, times_ms)| {
+        sender.send(setup, *size, *times_ms, &|| session.goes_on())
     })?;
-    files.publish(&documents::transmit(&setups, &sent, arguments.size, millis.into()), "")?;
+    let program = arguments.program.map(|program| program.to_string());
+    files.publish(&documents::transmit(&setups, program, &sent, arguments.size, millis.into()), "")?;
     arguments.resume.end(finished, session, &format!("{} of {} drivers measured", sent.len(), setups.len()))
+}
+
+impl Arguments {
+    /// Where the frames come from.
+    fn sender(&self) -> Result<(Sender, Activity), Failure> {
+        if let Some(program) = self.program {
+            let sleep_us = self.sleep.map(|sleep| u64::try_from(sleep.as_micros()).unwrap_or(u64::MAX));
+            let program = program.with(sleep_us, self.rate).map_err(Failure::Input)?;
+            return Ok((Sender::Process(program), Activity::SendByProcess));
+        }
+        if self.coalesce && self.fragments == 1 {
+            return Err(Failure::Input(
+                "--coalesce has no effect on frames of one buffer: give --fragments".into(),
+            ));
+        }
+        let features = Features {
+            pieces: Pieces::of(self.fragments.into(), self.coalesce),
+            checksum: self.checksum,
+            vlan: self.vlan_insertion,
+            segments: self.segments,
+        };
+        Ok((Sender::Kernel(features), Activity::Send))
+    }
 }

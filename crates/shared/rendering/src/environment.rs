@@ -5,10 +5,11 @@ use maud::{Markup, html as markup};
 
 /// The parts of the machine; empty if they are unknown.
 pub fn parts(environment: &Environment) -> String {
-    let Environment { chip, bus, host, stack, app, .. } = environment;
-    let card = if bus.is_empty() { chip.clone() } else { format!("{chip} on {bus}") };
+    let Environment { bus, host, stack, app, program, .. } = environment;
+    let card = environment.card();
+    let card = if bus.is_empty() { card.to_owned() } else { format!("{card} on {bus}") };
     let app = app.as_ref().map(|app| format!("{app} between two cards")).unwrap_or_default();
-    let parts = [card, host.clone(), stack.clone(), app];
+    let parts = [card, host.clone(), stack.clone(), program.clone().unwrap_or_default(), app];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -58,6 +59,7 @@ fn facts(e: &Environment) -> Vec<(String, String)> {
         ("Host", e.host.clone()),
         ("Stack", e.stack.clone()),
         ("Driver", e.driver.clone()),
+        ("Program", e.program.clone().unwrap_or_default()),
         ("App", e.app.as_ref().map(app).unwrap_or_default()),
         ("Frame", e.frame_bytes_with_fcs.map(|_| in_full(e)).unwrap_or_default()),
         ("Shape", e.shape.clone().unwrap_or_default()),

@@ -62,9 +62,10 @@ impl Forms for BusTrace {
     }
 }
 
-/// The line rate of Gigabit Ethernet in frames per second: preamble and gap take 20 bytes.
+/// The line rate in frames per second; by default that of Gigabit Ethernet, where preamble and gap take 20
+/// bytes.
 fn line_rate_pps(on: &Environment) -> f64 {
-    1e9 / (f64::from(on.bytes_with_fcs() + 20) * 8.0)
+    on.line_rate_pps.unwrap_or(1e9 / (f64::from(on.bytes_with_fcs() + 20) * 8.0))
 }
 
 /// The rate of each driver, and its cost.
@@ -73,10 +74,11 @@ fn transmit(document: &Transmit) -> String {
     let on = &document.environment;
     let _ = writeln!(
         text,
-        "Sent from {}: {} on {}, frames of {} B with FCS, line rate {:.0} pps\n",
+        "Sent from {}: {} on {}{}, frames of {} B with FCS, line rate {:.0} pps\n",
         on.machine,
-        or_dash(&on.chip),
+        or_dash(on.card()),
         on.bus,
+        on.program.as_ref().map(|program| format!(", {program}")).unwrap_or_default(),
         on.bytes_with_fcs(),
         line_rate_pps(on).floor()
     );
@@ -119,6 +121,41 @@ fn transmit(document: &Transmit) -> String {
                 shown(registers.map(|each| each.read), 3),
                 shown(row.data_bursts_per_frame, 3),
                 format!("{:.1}", row.bus_busy * 100.0),
+            ],
+        );
+    }
+    let processes = sending_process(document, width);
+    let gap = if processes.is_empty() { "" } else { "\n" };
+    text + gap + &processes
+}
+
+/// The calls of the process that sends, and where the CPU's time went.
+fn sending_process(document: &Transmit, width: usize) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, fields: [String; 5]| {
+        let [refused, wasted, interrupts, system, user] = fields;
+        let _ = writeln!(
+            text,
+            "{name:width$}  {refused:>9}  {wasted:>9}  {interrupts:>10}  {system:>8}  {user:>8}"
+        );
+    };
+    let words = |words: [&str; 5]| words.map(str::to_owned);
+    let mut has_begun = false;
+    for row in &document.rows {
+        let Some(process) = row.process else { continue };
+        if !std::mem::replace(&mut has_begun, true) {
+            line("driver", words(["refused/", "wasted", "interrupts", "system", "user"]));
+            line("", words(["sent", "%", "%", "%", "%"]));
+        }
+        let percent = |share: f64| format!("{:.1}", share * 100.0);
+        line(
+            &row.name,
+            [
+                shown(Some(process.refused_per_sent), 3),
+                percent(process.wasted),
+                percent(process.interrupt_load),
+                percent(process.system_load),
+                percent(process.user_load),
             ],
         );
     }

@@ -597,6 +597,13 @@ impl Machine {
         }
     }
 
+    /// Counts a poll of rings that began at `began_ps` and found nothing. The next poll may find something.
+    #[inline]
+    pub fn count_one_idle_poll(&self, began_ps: u64) {
+        let poll = self.now_ps().saturating_sub(began_ps);
+        self.0.empty_poll_ps.set(self.0.empty_poll_ps.get() + poll);
+    }
+
     /// Counts a poll of rings that began at `began_ps` and found nothing. Further idle polls are skipped, and
     /// their time passes at once: until a card writes a descriptor, or another context wants the CPU.
     #[inline]

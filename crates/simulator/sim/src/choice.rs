@@ -2,8 +2,9 @@
 
 use crate::documents::Profiling;
 use crate::environment::{system, words};
+use crate::workload::end_station::EndStation;
 use crate::workload::forward::line_pps;
-use crate::{Activity, AppKind, ForwardingTestbed, Receiving, Setup, SetupError};
+use crate::{Activity, AnySetup, AppKind, ForwardingTestbed, RateLimitedSetup, Receiving, Setup, SetupError};
 use kpps_documents::Environment;
 use kpps_documents::grid::{Axis, Setting};
 use kpps_frames::{Size, rate};
@@ -16,6 +17,8 @@ use std::str::FromStr;
 
 /// The prefix of a simulated machine's name: `sim:MACHINE/DRIVER/APP`.
 pub const PREFIX: &str = "sim:";
+/// The program that receives.
+pub const NETRECEIVE: &str = "netreceive";
 /// The number of machines in which a constant is searched.
 const MACHINES: usize = 1000;
 
@@ -26,6 +29,8 @@ pub struct Choice {
     pub machine: Option<String>,
     /// The chip: a profile's name or file; by default the machine's own.
     pub chip: Option<String>,
+    /// The rate-limited NIC in place of chip and driver: a profile's name or file.
+    pub nic: Option<String>,
     /// The driver preset: a profile's name or file; by default that of this project.
     pub driver: Option<String>,
     /// The app between two cards; without one, frames end at a receiver on one card.
@@ -85,11 +90,15 @@ impl Choice {
     }
 
     /// The driver presets to compare: those given, or if none are, those of the machine that can drive the
-    /// chip under its stack. A constant of drivers that was set leaves none out.
+    /// chip under its stack. A constant of drivers that was set leaves none out. A rate-limited NIC has its
+    /// own driver, and its name.
     ///
     /// # Errors
     /// None are given, and the machine's profile is missing or bad, or none of its presets can.
     pub fn drivers(&self, given: &[String]) -> Result<Vec<String>, SetupError> {
+        if let Some(nic) = &self.nic {
+            return Ok(vec![nic.clone()]);
+        }
         if !given.is_empty() {
             return Ok(given.to_vec());
         }
@@ -169,9 +178,28 @@ impl Choice {
                 "one-way has no effect: there is no app between two cards".into(),
             ));
         }
-        let default = self.app.map_or(Activity::Receive, |app| Activity::Forward(app.name()));
-        setup.check_effects(&self.set, self.activity.unwrap_or(default))?;
+        setup.check_effects(&self.set, self.activity())?;
         Ok(setup)
+    }
+
+    /// The machine's activity.
+    fn activity(&self) -> Activity {
+        let default = self.app.map_or(Activity::Receive, |app| Activity::Forward(app.name()));
+        self.activity.unwrap_or(default)
+    }
+
+    /// The set-up with the driver preset, or with the rate-limited NIC if there is one.
+    ///
+    /// # Errors
+    /// Errors of [`setup`](Self::setup). A rate-limited NIC has no app.
+    pub fn any_setup(&self) -> Result<AnySetup, SetupError> {
+        let Some(nic) = &self.nic else { return Ok(self.setup()?.into()) };
+        if self.app.is_some() {
+            return Err(SetupError::Mismatch("no app runs between rate-limited NICs".into()));
+        }
+        let setup = RateLimitedSetup::changed(self.machine(), Some(nic), &self.set)?;
+        setup.check_effects(&self.set, self.activity())?;
+        Ok(setup.into())
     }
 
     /// The size of frames if none is given: the smallest test frame.
@@ -188,10 +216,13 @@ impl Choice {
     }
 
     /// The testbed of this set-up, with the app on it.
-    pub fn testbed(&self, setup: Setup) -> Box<dyn Testbed> {
-        match self.app {
-            Some(app) => Box::new(self.forwarding(setup, app)),
-            None => Box::new(Receiving::new(setup)),
+    pub fn testbed(&self, setup: impl Into<AnySetup>) -> Box<dyn Testbed> {
+        match (setup.into(), self.app) {
+            (AnySetup::E1000(setup), Some(app)) => Box::new(self.forwarding(*setup, app)),
+            (AnySetup::E1000(setup), None) if self.activity != Some(Activity::ReceiveByProcess) => {
+                Box::new(Receiving::new(*setup))
+            }
+            (setup, _) => Box::new(EndStation::new(setup, self.activity())),
         }
     }
 
@@ -275,7 +306,7 @@ impl Choice {
         // The key of a cell has its settings in an order of their own, whatever the order of the axes.
         let environment = Environment {
             system: BTreeMap::new(),
-            ..self.environment(std::slice::from_ref(&setup), load.seed).with_line_rate(Some(line_pps))
+            ..self.environment(&[setup.clone().into()], load.seed).with_line_rate(Some(line_pps))
         };
         Ok(Job::new((offered, load), line_pps, environment, &words(&self.set), move |load| {
             Points::new(self.testbed(setup.clone())).measure(load, go_on)
@@ -317,6 +348,15 @@ impl Choice {
         })
     }
 
+    /// A set-up for each of these driver presets.
+    ///
+    /// # Errors
+    /// Errors of [`any_setup`](Self::any_setup).
+    pub fn setups(&self, drivers: Vec<String>) -> Result<Vec<AnySetup>, SetupError> {
+        let with = |driver| Self { driver: Some(driver), ..self.clone() };
+        drivers.into_iter().map(|driver| with(driver).any_setup()).collect()
+    }
+
     /// A testbed for each of these driver presets, and the environment of results with this seed.
     ///
     /// # Errors
@@ -326,11 +366,10 @@ impl Choice {
         drivers: Vec<String>,
         seed: u64,
     ) -> Result<(Vec<NamedTestbed>, Environment), SetupError> {
-        let setups = drivers.into_iter().map(|driver| Self { driver: Some(driver), ..self.clone() }.setup());
-        let setups = setups.collect::<Result<Vec<_>, _>>()?;
+        let setups = self.setups(drivers)?;
         let environment = self.environment(&setups, seed);
-        let named = |setup: Setup| NamedTestbed {
-            name: setup.driver.clone(),
+        let named = |setup: AnySetup| NamedTestbed {
+            name: setup.name().to_owned(),
             points: Points::new(self.testbed(setup)),
         };
         Ok((setups.into_iter().map(named).collect(), environment))
@@ -338,12 +377,17 @@ impl Choice {
 
     /// The environment of results of this set-up, the only one, with this seed.
     pub fn environment_of_one(&self, setup: &Setup, seed: u64) -> Environment {
-        Environment { testbed: vec![self.name()], ..self.environment(std::slice::from_ref(setup), seed) }
+        Environment { testbed: vec![self.name()], ..self.environment(&[setup.clone().into()], seed) }
     }
 
     /// The environment of results of set-ups that differ in their drivers only, with this seed.
-    fn environment(&self, setups: &[Setup], seed: u64) -> Environment {
-        Environment { app: self.app_name(), seed: Some(seed), ..Setup::environment_of(setups) }
+    fn environment(&self, setups: &[AnySetup], seed: u64) -> Environment {
+        Environment {
+            app: self.app_name(),
+            program: (self.activity == Some(Activity::ReceiveByProcess)).then(|| NETRECEIVE.to_owned()),
+            seed: Some(seed),
+            ..AnySetup::environment_of(setups)
+        }
     }
 
     /// The constants that were set, as a fact about the system.

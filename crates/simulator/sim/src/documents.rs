@@ -1,27 +1,45 @@
 //! The documents of the simulator's measurements other than curves.
 
 use crate::trace::{Port, Trace, regimes};
+use crate::workload::freebsd::Process;
 use crate::workload::rss::{Limit, Scaled, Scaling, stop};
 use crate::workload::trace::Tracing;
-use crate::{Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
+use crate::{AnySetup, Function, Level, PerFrame, Profile, RateLimitedSetup, Sent, Setup, Transmit};
 use kpps_documents::{Environment, Registers, known, rounded, simulation};
-use kpps_frames::Size;
+use kpps_frames::{Size, rate};
 use kpps_host::bus::{Event, EventKind, Master, Transaction};
 use kpps_methods::Load;
 
 /// The rates of drivers for frames of `size`, measured for `duration_ms`. There are fewer results than
-/// drivers after an interruption.
-pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u64) -> simulation::Transmit {
+/// drivers after an interruption. `program` is the name of the process that sends, if there is one.
+pub fn transmit(
+    setups: &[AnySetup],
+    program: Option<String>,
+    sent: &[Sent],
+    size: Size,
+    duration_ms: u64,
+) -> simulation::Transmit {
     let environment = Environment {
         frame_bytes_with_fcs: Some(size.bytes_with_fcs()),
         duration_s: Some(duration_ms as f64 / 1e3),
-        ..Setup::environment_of(setups)
+        line_rate_pps: setups
+            .first()
+            .map(|setup| rounded(rate::line_rate_pps(setup.link_bits_per_s(), size))),
+        program,
+        ..AnySetup::environment_of(setups)
     };
-    let row = |(setup, sent): (&Setup, &Transmit)| simulation::TransmitRow {
-        name: setup.driver.clone(),
+    let process = |process: Process| simulation::SendingProcess {
+        refused_per_sent: rounded(process.refused),
+        wasted: rounded(process.wasted),
+        interrupt_load: rounded(process.load.interrupt),
+        system_load: rounded(process.load.system),
+        user_load: rounded(process.load.user),
+    };
+    let row = |setup: &AnySetup, sent: &Transmit, by: Option<Process>| simulation::TransmitRow {
+        name: setup.name().to_owned(),
         sent_pps: rounded(sent.pps),
         card_idle: rounded(sent.card_idle),
-        wire_idle: rounded(sent.wire_idle),
+        wire_idle: sent.wire_idle.and_then(known),
         cpu_busy: rounded(sent.cpu.busy()),
         cpu_used: rounded(sent.cpu.used()),
         bus_busy: rounded(sent.bus_busy),
@@ -30,10 +48,11 @@ pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u6
         registers_per_frame: sent
             .registers_per_frame
             .map(|(read, write)| Registers { read: rounded(read), write: rounded(write) }),
+        process: by.map(process),
     };
     simulation::Transmit {
         environment,
-        rows: setups.iter().zip(sent).map(row).collect(),
+        rows: setups.iter().zip(sent).map(|(setup, sent)| row(setup, &sent.frames, sent.process)).collect(),
         complete: sent.len() == setups.len(),
         ..simulation::Transmit::default()
     }

@@ -13,18 +13,25 @@ pub enum Activity {
     Receive,
     /// Two cards receive and send, on one CPU, with the app of this name between them.
     Forward(&'static str),
+    /// One card receives, and a process reads the datagrams from a socket.
+    ReceiveByProcess,
     /// One card sends, on one CPU.
     Send,
+    /// One card sends the datagrams of a process, on one CPU.
+    SendByProcess,
     /// Several cards or receive queues receive, on as many CPUs as the machine has.
     ReceiveOnAll,
 }
 
 impl Activity {
     fn receives(self) -> bool {
-        self != Self::Send
+        !self.only_sends()
     }
     fn sends(self) -> bool {
-        matches!(self, Self::Forward(_) | Self::Send)
+        matches!(self, Self::Forward(_)) || self.only_sends()
+    }
+    fn only_sends(self) -> bool {
+        matches!(self, Self::Send | Self::SendByProcess)
     }
 }
 
@@ -83,8 +90,7 @@ const OF_RECEIVING: [&str; 24] = [
     "rdtr_from",
 ];
 
-/// Entries of stacks, hosts and work that only sockets and the processes behind them read. Only studies
-/// simulate these.
+/// Entries of stacks, hosts and work that only sockets and the processes behind them read.
 const OF_PROCESSES: [&str; 22] = [
     "packet_check_cycles",
     "packet_queue_cycles",
@@ -110,6 +116,25 @@ const OF_PROCESSES: [&str; 22] = [
     "dma_copy_byte_ps",
 ];
 
+/// Of these, the entries that a process reads which receives datagrams. Only studies simulate the others.
+const OF_READERS: [&str; 9] = [
+    "udp_cycles",
+    "wake_cycles",
+    "switch_cycles",
+    "receive_call_cycles",
+    "receive_segment_cycles",
+    "buffer_overhead_bytes",
+    "datagram_bytes",
+    "socket_lines",
+    "socket_queue",
+];
+
+/// Entries of rate-limited NICs that only a receiver reads, beside [`OF_RECEIVING`].
+const OF_NICS_RECEIVING: [&str; 2] = ["rx_fifo_bytes", "rx_fetch"];
+
+/// Entries of rate-limited NICs that only a driver with several queues reads.
+const OF_QUEUES: [&str; 4] = ["rx_queues", "weight", "refill_every", "header_bytes"];
+
 /// Entries of hosts, stacks and work that have an effect only if one CPU changes memory that another CPU has
 /// in its cache.
 const OF_SEVERAL_CPUS: [&str; 6] =
@@ -127,11 +152,38 @@ const OF_STACKS_SENDING: [&str; 8] = [
     "start_cycles",
 ];
 
+/// Where a driver is served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServedBy {
+    /// In its interrupt handler.
+    Interrupt,
+    /// In a poll at softirq level (NAPI).
+    Softirq,
+    /// In a thread, or by the clock.
+    Polling,
+    /// In a thread, as the driver says.
+    Itself,
+}
+
+impl ServedBy {
+    /// The service of a driver of the e1000.
+    pub fn of(service: &Service) -> Self {
+        match service {
+            Service::InterruptLoop { .. } => Self::Interrupt,
+            Service::Napi { .. } => Self::Softirq,
+            Service::Polling { .. } => Self::Polling,
+            Service::SelfPacing { .. } => Self::Itself,
+        }
+    }
+}
+
 /// The parts of a simulation that read constants, and its activity.
 pub(crate) struct Readers<'s> {
     pub activity: Activity,
     /// The e1000 and the driver's choices; `None` with a rate-limited NIC.
     pub e1000: Option<(Chip, &'s Config)>,
+    /// Where the driver is served; `None` if each of several queues has its own.
+    pub service: Option<ServedBy>,
     /// The constants of the operating system's stack.
     pub stack: &'s StackParams,
     /// The entry of the machine's `bus` that holds for the card.
@@ -171,14 +223,27 @@ impl Readers<'_> {
             Kind::Driver | Kind::Chip | Kind::Nic if !self.activity.sends() && is(&OF_SENDING) => {
                 Some("this simulation sends no frames".to_owned())
             }
-            Kind::Driver | Kind::Chip if !self.activity.receives() && is(&OF_RECEIVING) => {
+            Kind::Driver | Kind::Chip | Kind::Nic if !self.activity.receives() && is(&OF_RECEIVING) => {
                 Some("this simulation receives no frames".to_owned())
             }
-            Kind::Host | Kind::Stack | Kind::Work if is(&OF_PROCESSES) && !self.switches(&steps) => {
+            Kind::Nic if !self.activity.receives() && is(&OF_NICS_RECEIVING) => {
+                Some("this simulation receives no frames".to_owned())
+            }
+            Kind::Nic if self.activity != Activity::ReceiveOnAll && is(&OF_QUEUES) => {
+                Some("the driver of this simulation has one queue, without NAPI".to_owned())
+            }
+            Kind::Host | Kind::Stack | Kind::Work if is(&OF_PROCESSES) && !self.has_process(&steps) => {
                 Some("no process reads from a socket in this simulation".to_owned())
             }
             Kind::Host | Kind::Stack | Kind::Work if is(&OF_SEVERAL_CPUS) && self.is_on_one_cpu() => {
                 Some("this simulation uses one CPU only".to_owned())
+            }
+            Kind::Host | Kind::Stack
+                if self.activity == Activity::ReceiveByProcess
+                    && is(&OF_SEVERAL_CPUS)
+                    && steps != ["line_transfer_ps"] =>
+            {
+                Some("no frame leaves this machine".to_owned())
             }
             Kind::Stack => self.of_stack(&steps),
             Kind::Chip => match *steps.first()? {
@@ -216,10 +281,19 @@ impl Readers<'_> {
         self.activity.sends() || has_two
     }
 
+    /// Whether a process or a thread of this simulation reads this entry of [`OF_PROCESSES`].
+    fn has_process(&self, steps: &[&str]) -> bool {
+        match self.activity {
+            Activity::ReceiveByProcess => steps.iter().any(|step| OF_READERS.contains(step)),
+            // A sender that sleeps is switched to.
+            Activity::SendByProcess => steps == ["switch_cycles"],
+            _ => self.switches(steps),
+        }
+    }
+
     /// Whether this constant is the cost of a switch to the thread with which FreeBSD polls a driver.
     fn switches(&self, steps: &[&str]) -> bool {
-        let is_paced =
-            self.e1000.is_some_and(|(_, config)| matches!(config.service, Service::SelfPacing { .. }));
+        let is_paced = self.service == Some(ServedBy::Itself);
         steps == ["switch_cycles"] && is_paced && matches!(self.stack, StackParams::FreeBsd(_))
     }
 
@@ -227,23 +301,23 @@ impl Readers<'_> {
         match self.activity {
             Activity::ReceiveOnAll => false,
             Activity::Forward(_) => !self.spreads_interrupts,
-            Activity::Receive | Activity::Send => true,
+            Activity::ReceiveByProcess => !matches!(self.stack, StackParams::Linux24(_)),
+            Activity::Receive | Activity::Send | Activity::SendByProcess => true,
         }
     }
 
     fn of_stack(&self, steps: &[&str]) -> Option<String> {
         let app = match self.activity {
             Activity::Forward(app) => Some(app),
-            Activity::Receive | Activity::ReceiveOnAll | Activity::Send => None,
+            _ => None,
         };
-        let is_polled =
-            self.e1000.is_some_and(|(_, config)| matches!(config.service, Service::Polling { .. }));
+        let is_polled = self.service == Some(ServedBy::Polling);
         let first = *steps.first()?;
         if !self.activity.sends() && OF_STACKS_SENDING.contains(&first) {
             return Some("this simulation sends no frames".to_owned());
         }
-        if let Some((_, config)) = self.e1000
-            && let Some(why) = self.of_service(&config.service, first)
+        if let Some(service) = self.service
+            && let Some(why) = self.of_service(service, first)
         {
             return Some(why.to_owned());
         }
@@ -251,6 +325,8 @@ impl Readers<'_> {
             "bridge_cycles" if app != Some("bridge") => "no bridge",
             "nat_cycles" if app != Some("nat") => "no NAT",
             "vlan_cycles" if app != Some("vlan-route") => "no router between VLANs",
+            // `ip_rcv` of a datagram for a process.
+            "ip_cycles" if self.activity == Activity::ReceiveByProcess => return None,
             "route_cycles" | "forward_cycles" | "ip_cycles" if app.is_none_or(|app| app == "bridge") => {
                 "no router"
             }
@@ -262,11 +338,11 @@ impl Readers<'_> {
 
     /// The reason why a stack does not read this entry here, if it reads it only for drivers with another
     /// service policy, or for another activity.
-    fn of_service(&self, service: &Service, entry: &str) -> Option<&'static str> {
-        let in_interrupt = matches!(service, Service::InterruptLoop { .. });
-        let by_softirq = matches!(service, Service::Napi { .. });
+    fn of_service(&self, service: ServedBy, entry: &str) -> Option<&'static str> {
+        let in_interrupt = service == ServedBy::Interrupt;
+        let by_softirq = service == ServedBy::Softirq;
         let has_backlog = in_interrupt && self.activity.receives();
-        let sends_only = self.activity == Activity::Send;
+        let sends_only = self.activity.only_sends();
         let is_app = self.is_app();
         let no_backlog = "no driver of this simulation hands frames to netif_rx";
         let no_softirq = "no softirq receives frames in this simulation";
@@ -333,7 +409,9 @@ impl Readers<'_> {
     fn of_machine(&self, steps: &[&str], to: &To) -> Option<String> {
         match *steps {
             ["nic"] if self.e1000.is_some() => Some(
-                "the card of this simulation is no rate-limited NIC; `kpps scale` simulates one".to_owned(),
+                "the card of this simulation is no rate-limited NIC; `kpps curve`, `kpps transmit` and `kpps scale` \
+                 can simulate one"
+                    .to_owned(),
             ),
             ["chip"] if self.e1000.is_none() => {
                 Some("the card of this simulation is a rate-limited NIC".to_owned())
@@ -345,7 +423,8 @@ impl Readers<'_> {
             ["affinity"] if *to == To::Set("spread".into()) && !self.spreads_interrupts => {
                 Some("the system of this machine uses one CPU only".to_owned())
             }
-            ["cpus"] if self.e1000.is_some() && self.is_on_one_cpu() => {
+            // The number of CPUs limits the lists of an allocator that gives pages back, even if one works.
+            ["cpus"] if self.is_on_one_cpu() && self.stack.buffers().slab.is_none() => {
                 Some("this simulation uses one CPU only".to_owned())
             }
             ["bus", entry] if entry != self.bus => {

@@ -17,28 +17,20 @@ pub(crate) fn system(set: &[Change]) -> BTreeMap<String, String> {
 }
 
 impl Setup {
-    /// The environment of results of set-ups that differ in their drivers only; the driver's name, if there
-    /// is one set-up.
-    pub(crate) fn environment_of(setups: &[Self]) -> Environment {
-        let Some(setup) = setups.first() else { return Environment::default() };
-        let preset = |setup: &Self| (setup.driver.clone(), setup.driver_description.clone());
-        Environment {
-            machine: setup.machine.clone(),
-            chip: setup.chip.clone(),
-            bus: setup.bus.clone(),
-            host: setup.host.clone(),
-            stack: setup.stack.clone(),
-            driver: if setups.len() == 1 { setup.driver.clone() } else { String::new() },
-            system: system(&setup.set),
-            profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
-            presets: setups.iter().map(preset).collect(),
-            ..Environment::on(["sim"])
-        }
-    }
-
     /// The environment of its results.
     pub(crate) fn environment(&self) -> Environment {
-        Self::environment_of(std::slice::from_ref(self))
+        Environment {
+            machine: self.machine.clone(),
+            chip: self.chip.clone(),
+            bus: self.bus.clone(),
+            host: self.host.clone(),
+            stack: self.stack.clone(),
+            driver: self.driver.clone(),
+            system: system(&self.set),
+            profiles_hash: kpps_profiles::hash(&self.own_profiles),
+            presets: BTreeMap::from([(self.driver.clone(), self.driver_description.clone())]),
+            ..Environment::on(["sim"])
+        }
     }
 }
 

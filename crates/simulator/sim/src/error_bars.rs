@@ -1,6 +1,6 @@
 //! Error bars of simulated rates: the same loads on machines whose uncertain constants are drawn at random.
 
-use crate::{Choice, Setup};
+use crate::{AnySetup, Choice};
 use kpps_documents::{Series, Trial};
 use kpps_methods::statistics::central;
 use kpps_methods::workers::on_all_cpus;
@@ -81,10 +81,10 @@ impl Choice {
     }
 
     /// The set-up with the constants of the first of these draws that gives one.
-    fn drawn_setup(&self, draws: impl Iterator<Item = Draw>) -> Result<Setup, TrialError> {
+    fn drawn_setup(&self, draws: impl Iterator<Item = Draw>) -> Result<AnySetup, TrialError> {
         let mut why = String::new();
         for draw in draws.take(ATTEMPTS) {
-            match self.drawn(draw).setup() {
+            match self.drawn(draw).any_setup() {
                 Ok(setup) => return Ok(setup),
                 Err(error) => why = error.to_string(),
             }

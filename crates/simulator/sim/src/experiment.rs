@@ -33,11 +33,6 @@ pub(crate) fn check_load(offered_pps: f64, most_pps: f64, wire: &str) -> Result<
     )))
 }
 
-/// The reason why this host cannot copy frames: its profile does not say what a byte costs.
-pub(crate) fn cannot_copy(host: &str) -> String {
-    format!("host profile '{host}' has no cost of copying a byte: set host.copy_byte_ps")
-}
-
 /// When the phases of an experiment end, in picoseconds of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phases {

@@ -1,8 +1,8 @@
 //! The ledger of a simulated trial: every frame in exactly one place.
 
-use kpps_card::Tally;
+use kpps_card::{Tally, rate_limited};
 use kpps_documents::Ledger;
-use kpps_host::stack::udp;
+use kpps_host::stack::{linux22, udp};
 use kpps_methods::TrialError;
 use std::collections::BTreeMap;
 
@@ -54,6 +54,38 @@ impl Places {
         }
         self.in_flight("fifo", card.in_fifo);
         self.in_flight("ring", ring);
+        Ok(())
+    }
+
+    /// A rate-limited NIC, whose driver handed up all `handed_up` frames that it took.
+    pub fn rate_limited_nic(&mut self, card: &rate_limited::Tally, handed_up: u64) -> Result<(), TrialError> {
+        self.dropped("fifo", card.dropped_engine);
+        self.dropped("ring", card.dropped_no_descriptor);
+        self.dropped("card_other", card.dropped_other);
+        self.in_flight("fifo", card.in_fifo);
+        self.in_flight("ring", remaining("stored by the card", card.to_host, handed_up)?);
+        Ok(())
+    }
+
+    /// A stack whose application is in the kernel.
+    pub fn stack(&mut self, stack: &linux22::Tally) {
+        self.dropped("backlog", stack.dropped_backlog);
+        self.dropped("queue", stack.dropped_queue);
+        self.in_flight("backlog", stack.in_backlog);
+        self.in_flight("queue", stack.in_queue);
+        self.in_flight("app", stack.in_hand);
+    }
+
+    /// A stack whose frames end in the socket of a process. The socket counts a datagram slightly before the
+    /// stack releases it.
+    pub fn process(&mut self, stack: &linux22::Tally, socket: &udp::Tally) -> Result<(), TrialError> {
+        let ahead = remaining("at the socket", socket.arrived, stack.consumed)?;
+        let in_hand = remaining("in the stack's hands", stack.in_hand, ahead)?;
+        self.dropped("backlog", stack.dropped_backlog);
+        self.dropped("socket", socket.dropped);
+        self.in_flight("backlog", stack.in_backlog);
+        self.in_flight("app", in_hand);
+        self.in_flight("socket", socket.held);
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 //! A *workload* ([`workload`]) defines the frames to send, their end, and the readings. [`workload::receive`]
 //! receives, [`workload::transmit`] sends, [`workload::forward`] does both; [`workload::netreceive`] and
 //! [`workload::tcp_bulk`] have processes under Linux, [`workload::freebsd`] under FreeBSD; [`workload::rss`]
-//! spreads flows over several CPUs; [`workload::trace`] records a bus trace.
+//! spreads flows over several CPUs; [`workload::trace`] records a bus trace. [`Sender`] and
+//! [`workload::end_station`] send and receive on a card of either kind ([`AnySetup`]).
 //!
 //! ```
 //! use kpps_frames::Size;
@@ -18,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod any_setup;
 mod app;
 pub mod calibrate;
 mod cell;
@@ -31,6 +33,8 @@ mod experiment;
 pub mod inventory;
 mod ledger;
 mod per_frame;
+mod program;
+mod sender;
 mod setup;
 mod simulation;
 mod sink;
@@ -40,6 +44,7 @@ mod stack_params;
 pub mod trace;
 pub mod workload;
 
+pub use any_setup::AnySetup;
 pub use app::AppKind;
 pub use cell::Cell;
 pub use choice::Choice;
@@ -49,6 +54,8 @@ pub use device::rate_limited::Config as RateLimitedConfig;
 pub use effect::Activity;
 pub use kpps_host::cpu::{Function, Level, Profile};
 pub use per_frame::PerFrame;
+pub use program::SendingProgram;
+pub use sender::{Sender, Sent};
 pub use setup::{Affinity, RateLimitedSetup, Setup, SetupError};
 pub use stack_params::StackParams;
 pub use workload::forward::{Conversation, Forwarded, ForwardingTestbed};

@@ -6,7 +6,7 @@ mod system;
 use crate::device::e1000::DriverModel;
 use crate::device::policy::OwnPolicy;
 use crate::device::rate_limited;
-use crate::effect::{Activity, Readers};
+use crate::effect::{Activity, Readers, ServedBy};
 use crate::stack_params::{StackParams, kernel};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
@@ -203,6 +203,62 @@ pub fn check_profile(kind: Kind, profile: &Profile) -> Result<(), SetupError> {
     }
 }
 
+/// Refuses an activity that the system does not have: its processes, or what they cost.
+fn check_activity(
+    activity: Activity,
+    (stack, params): (&str, &StackParams),
+    (host, host_params): (&str, &host::Params),
+) -> Result<(), SetupError> {
+    type Has = fn(&StackParams) -> bool;
+    let (does, system, has): (&str, &str, Has) = match activity {
+        Activity::SendByProcess => ("sends", "FreeBSD", |it| matches!(it, StackParams::FreeBsd(_))),
+        Activity::ReceiveByProcess => {
+            ("receives", "FreeBSD or Linux 2.4 or later", |it| !matches!(it, StackParams::Linux22(_)))
+        }
+        _ => return Ok(()),
+    };
+    if !has(params) {
+        let machines = machines_with(has).join(", ");
+        return Err(SetupError::Mismatch(format!(
+            "stack '{stack}' has no program that {does}: choose a machine with {system}, one of {machines}"
+        )));
+    }
+    match activity == Activity::ReceiveByProcess && host_params.copy_byte_ps == 0 {
+        true => Err(SetupError::Mismatch(cannot_copy(host))),
+        false => Ok(()),
+    }
+}
+
+/// The names of the machines whose stack is such a one.
+fn machines_with(has: fn(&StackParams) -> bool) -> Vec<String> {
+    let stack = |machine: &String| {
+        let (_, place) = MachineProfile::named(machine, &[]).ok()?;
+        StackParams::of(&Profile::named(Kind::Stack, &place.stack).ok()?).ok()
+    };
+    let mut machines = kpps_profiles::names(Kind::Machine);
+    machines.retain(|machine| stack(machine).is_some_and(|stack| has(&stack)));
+    machines
+}
+
+/// Refuses a driver that never runs: FreeBSD's clock is too slow to poll it.
+fn check_clock(driver: &str, is_polled: bool, stack: &StackParams) -> Result<(), SetupError> {
+    match stack {
+        StackParams::FreeBsd(params) if is_polled && params.hz < POLLING_HZ => {
+            Err(SetupError::Mismatch(format!(
+                "{driver} is polled at the ticks of FreeBSD's clock, and stack.hz={} is too low: polling(4) \
+                 needs {POLLING_HZ} or more",
+                params.hz
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The reason why this host cannot copy frames: its profile does not say what a byte costs.
+pub(crate) fn cannot_copy(host: &str) -> String {
+    format!("host profile '{host}' has no cost of copying a byte: set host.copy_byte_ps")
+}
+
 /// Checks a card's constants: the model takes any, but a trial should end.
 fn check_card(card: &kpps_card::Params) -> Result<(), String> {
     limits::check(&[
@@ -359,9 +415,11 @@ impl Setup {
     /// # Errors
     /// The constant, and the reason.
     pub fn check_effects(&self, changes: &[Change], activity: Activity) -> Result<(), SetupError> {
+        check_activity(activity, (&self.stack, &self.stack_params), (&self.host, &self.host_params))?;
         let readers = Readers {
             activity,
             e1000: Some((self.card.chip, &self.config)),
+            service: Some(ServedBy::of(&self.config.service)),
             stack: &self.stack_params,
             bus: &self.bus_entry,
             card_is_given: self.chip_is_given,
@@ -371,16 +429,8 @@ impl Setup {
         readers
             .check(&self.own_entries)
             .map_err(|why| SetupError::Mismatch(format!("machine profile '{}': {why}", self.machine)))?;
-        match (&self.stack_params, self.config.service) {
-            (StackParams::FreeBsd(params), Service::Polling { .. }) if params.hz < POLLING_HZ => {
-                Err(SetupError::Mismatch(format!(
-                    "driver preset '{}' is polled at the ticks of FreeBSD's clock, and stack.hz={} is too low: \
-                     polling(4) needs {POLLING_HZ} or more",
-                    self.driver, params.hz
-                )))
-            }
-            _ => Ok(()),
-        }
+        let is_polled = matches!(self.config.service, Service::Polling { .. });
+        check_clock(&format!("driver preset '{}'", self.driver), is_polled, &self.stack_params)
     }
 
     /// The share of the CPU that the driver leaves to others.
@@ -500,6 +550,8 @@ pub struct RateLimitedSetup {
     pub machine: String,
     /// The NIC's name.
     pub nic: String,
+    /// The description of the NIC and its driver, in a sentence.
+    pub nic_description: String,
     /// The bus's name.
     pub bus: String,
     /// The host's name.
@@ -572,6 +624,7 @@ impl RateLimitedSetup {
         Ok(Self {
             machine: machine_profile.name().into(),
             nic: nic_profile.name().into(),
+            nic_description: nic_profile.description().into(),
             bus: bus_profile.name().into(),
             host: host_profile.name().into(),
             stack: stack_profile.name().into(),
@@ -593,15 +646,27 @@ impl RateLimitedSetup {
     /// # Errors
     /// The constant, and the reason.
     pub fn check_effects(&self, changes: &[Change], activity: Activity) -> Result<(), SetupError> {
+        check_activity(activity, (&self.stack, &self.stack_params), (&self.host, &self.host_params))?;
+        let has_one_queue = activity != Activity::ReceiveOnAll;
+        if has_one_queue && self.card.rx_queues > 1 {
+            return Err(SetupError::Mismatch(format!(
+                "the NIC '{}' has several receive queues, which only `kpps scale` simulates",
+                self.nic
+            )));
+        }
+        let service = if self.config.polling { ServedBy::Polling } else { ServedBy::Interrupt };
         let readers = Readers {
             activity,
             e1000: None,
+            service: has_one_queue.then_some(service),
             stack: &self.stack_params,
             bus: &self.bus_entry,
             card_is_given: self.nic_is_given,
             spreads_interrupts: false,
         };
-        readers.check(changes).map_err(SetupError::Mismatch)
+        readers.check(changes).map_err(SetupError::Mismatch)?;
+        let is_polled = has_one_queue && self.config.polling;
+        check_clock(&format!("the driver of the NIC '{}'", self.nic), is_polled, &self.stack_params)
     }
 
     /// Bits per second of its wire.

@@ -1,10 +1,13 @@
 //! One simulated machine with its cards: built from a set-up, run in steps, taken apart at the end.
 
+use crate::any_setup::AnySetup;
+use crate::device::any::AnyDevice;
 use crate::device::e1000::{DriverState, E1000};
+use crate::device::rate_limited::RateLimitedDevice;
 use crate::setup::{RateLimitedSetup, Setup};
 use kpps_card::Nic;
 use kpps_card::rate_limited::RateLimitedNic;
-use kpps_frames::Mac;
+use kpps_frames::{Mac, Size};
 use kpps_host::memory::Memory;
 use kpps_host::platform::{Allocator, Card, SMALL_BYTES, memory_bytes};
 use kpps_host::wire::{Receiver, Silence};
@@ -15,7 +18,7 @@ use std::rc::Rc;
 /// The station address of the card in slot 0.
 pub(crate) const CARD: Mac = Mac([2, 0, 0, 0, 0, 2]);
 /// The smallest packet buffer, in bytes: any frame of at most 1518 bytes can be sent from one.
-const BUFFER_BYTES: usize = 2048;
+pub(crate) const BUFFER_BYTES: usize = 2048;
 /// Buffers in excess of the capacity of rings, queues and workload: the allocator never runs dry.
 const EXTRA_BUFFERS: usize = 512;
 /// Virtual time between two calls of `go_on`.
@@ -39,6 +42,16 @@ impl Drop for Simulation {
     /// Contexts hold handles to their machine: without this both would live for ever.
     fn drop(&mut self) {
         self.machine.halt();
+    }
+}
+
+/// Refuses frames that do not fit into one buffer: a rate-limited NIC puts each into one.
+pub(crate) fn check_one_buffer(size: Size) -> Result<(), TrialError> {
+    match usize::from(size.bytes_without_fcs()) > BUFFER_BYTES {
+        true => Err(TrialError::Load(format!(
+            "a frame must fit into one buffer of {BUFFER_BYTES} bytes: give a smaller frame size"
+        ))),
+        false => Ok(()),
     }
 }
 
@@ -106,17 +119,17 @@ impl Simulation {
     }
 
     /// Builds a machine with `cpus` CPUs and a rate-limited NIC with `queues` receive queues in use. Its
-    /// driver is still to be attached.
+    /// driver is still to be attached. `held` is the number of frames that the workload itself may hold.
     pub fn with_rate_limited_nic(
         setup: &RateLimitedSetup,
         cpus: usize,
-        queues: usize,
+        (queues, held): (usize, usize),
         receiver: Box<dyn Receiver>,
     ) -> (Self, Card, Allocator) {
         let config = &setup.config;
         let queue = (config.rx_ring + config.weight) as usize;
-        let buffers =
-            config.tx_ring as usize + queues * queue + setup.stack_params.most_frames() + EXTRA_BUFFERS;
+        let rings = config.tx_ring as usize + queues * queue;
+        let buffers = rings + setup.stack_params.most_frames() + EXTRA_BUFFERS + held;
         let memory = Memory::new(
             memory_bytes(2 * queues.max(1), buffers, BUFFER_BYTES),
             setup.host_params.cache_line_bytes,
@@ -129,6 +142,31 @@ impl Simulation {
         let allocator = Allocator::new(&machine, buffers, BUFFER_BYTES, rules, setup.cpus);
         let card = Card::new(&machine, slot);
         (Self { machine, drivers: Vec::new() }, card, allocator)
+    }
+
+    /// Builds a machine with `cpus` CPUs and one card of either kind, whose driver accepts frames of `size`.
+    pub fn with_any_card(
+        setup: &AnySetup,
+        size: Size,
+        (cpus, held): (usize, usize),
+        receiver: Box<dyn Receiver>,
+    ) -> Result<(Self, AnyDevice), TrialError> {
+        match setup {
+            AnySetup::E1000(setup) => {
+                setup.check_size(size)?;
+                let setup = (**setup).clone().for_frames(size);
+                let (simulation, device) = Self::with_one_card(&setup, cpus, held, receiver)?;
+                Ok((simulation, AnyDevice::E1000(Box::new(device))))
+            }
+            AnySetup::RateLimited(setup) => {
+                check_one_buffer(size)?;
+                let (simulation, card, allocator) =
+                    Self::with_rate_limited_nic(setup, cpus, (1, held), receiver);
+                let device = RateLimitedDevice::attach(card, &setup.config, allocator)
+                    .map_err(|_| TrialError::Testbed("no memory for the rings".into()))?;
+                Ok((simulation, AnyDevice::RateLimited(Box::new(device))))
+            }
+        }
     }
 
     /// The machine.

@@ -1,12 +1,12 @@
 //! A running operating-system stack with one card, whichever stack that is.
 
-use crate::device::e1000::{E1000, Frame};
+use crate::device::e1000::Frame;
 use crate::stack_params::StackParams;
 use kpps_host::Machine;
 use kpps_host::platform::Buf;
 use kpps_host::stack::freebsd::{self, Program};
 use kpps_host::stack::linux24::Attach;
-use kpps_host::stack::{Handler, IntoBuffer, Netdev, Producer, Work, linux22, linux24};
+use kpps_host::stack::{Handler, IntoBuffer, Netdev, Producer, Service, Work, linux22, linux24};
 
 /// An application that receives.
 pub(crate) trait Sink: 'static {
@@ -31,7 +31,7 @@ impl Sink for ReceivesNothing {
 /// A [`Sink`] as the handler of any stack.
 pub(crate) struct App<S>(S);
 
-impl<S: Sink> Handler<E1000> for App<S> {
+impl<N: Netdev<Frame = Frame, Buffer = Buf>, S: Sink> Handler<N> for App<S> {
     fn work(&self) -> Work {
         Work::Elements(self.0.elements())
     }
@@ -42,16 +42,15 @@ impl<S: Sink> Handler<E1000> for App<S> {
 }
 
 /// A running stack with one card.
-pub(crate) enum Running<S: Sink> {
-    Linux22(linux22::Stack<E1000, App<S>>),
-    Linux24(linux24::Stack<E1000, App<S>>),
-    FreeBsd(freebsd::Stack<E1000, App<S>>),
+pub(crate) enum Running<N: Netdev, S: Sink> {
+    Linux22(linux22::Stack<N, App<S>>),
+    Linux24(linux24::Stack<N, App<S>>),
+    FreeBsd(freebsd::Stack<N, App<S>>),
 }
 
-impl<S: Sink> Running<S> {
-    /// Starts the stack for the card in slot 0.
-    pub fn start(machine: &Machine, params: StackParams, device: E1000, sink: S) -> Self {
-        let service = device.service();
+impl<N: Netdev<Frame = Frame, Buffer = Buf>, S: Sink> Running<N, S> {
+    /// Starts the stack for the card in slot 0, which is to be served by `service`.
+    pub fn start(machine: &Machine, params: StackParams, (device, service): (N, Service), sink: S) -> Self {
         match params {
             StackParams::Linux22(params) => {
                 let attach = linux22::Attach { device, slot: 0, service };
@@ -84,29 +83,33 @@ impl<S: Sink> Running<S> {
     pub fn tally(&self) -> linux22::Tally {
         match self {
             Self::Linux22(stack) => stack.tally(0),
-            Self::Linux24(stack) => {
-                let tally = stack.tally(0);
-                linux22::Tally {
-                    from_driver: tally.from_driver,
-                    dropped_backlog: tally.dropped_backlog,
-                    in_backlog: tally.in_backlog,
-                    in_hand: tally.in_hand,
-                    consumed: tally.ended,
-                    ..linux22::Tally::default()
-                }
-            }
-            Self::FreeBsd(stack) => {
-                let tally = stack.tally(0);
-                linux22::Tally {
-                    from_driver: tally.from_driver,
-                    dropped_backlog: tally.dropped_input,
-                    in_backlog: tally.in_input,
-                    in_hand: tally.in_hand,
-                    consumed: tally.ended,
-                    ..linux22::Tally::default()
-                }
-            }
+            Self::Linux24(stack) => of_linux24(stack.tally(0)),
+            Self::FreeBsd(stack) => of_freebsd(stack.tally(0)),
         }
+    }
+}
+
+/// Where the frames of a receiver under Linux 2.4 or later are or ended.
+pub(crate) fn of_linux24(tally: linux24::Tally) -> linux22::Tally {
+    linux22::Tally {
+        from_driver: tally.from_driver,
+        dropped_backlog: tally.dropped_backlog,
+        in_backlog: tally.in_backlog,
+        in_hand: tally.in_hand,
+        consumed: tally.ended,
+        ..linux22::Tally::default()
+    }
+}
+
+/// The same under FreeBSD.
+pub(crate) fn of_freebsd(tally: freebsd::Tally) -> linux22::Tally {
+    linux22::Tally {
+        from_driver: tally.from_driver,
+        dropped_backlog: tally.dropped_input,
+        in_backlog: tally.in_input,
+        in_hand: tally.in_hand,
+        consumed: tally.ended,
+        ..linux22::Tally::default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Workloads: the frames to send, their end, and the readings meanwhile.
 
+pub mod end_station;
 pub mod forward;
 pub mod fragments;
 pub mod freebsd;

@@ -270,7 +270,7 @@ const SIMULATED: &[(&str, &str)] = &[
     ("profile --app route --machine lunz2003 --set machine.cpus=1", "machine.cpus has no effect"),
     ("grid --app route --vary machine.cpus=1,2", "machine.cpus has no effect"),
     ("transmit --set machine.cpus=2", "machine.cpus has no effect"),
-    ("trace --set machine.cpus=1", "machine.cpus has no effect"),
+    ("trace --machine morris2000 --set machine.cpus=1", "machine.cpus has no effect"),
     (
         "grid --vary machine.nic=genesis,yukon",
         "machine.nic has no effect: the card of this simulation is no rate-limited NIC",

@@ -26,6 +26,7 @@ mod net;
 mod pages;
 #[cfg(target_os = "linux")]
 mod ports;
+mod programs;
 mod rfc2544;
 mod scale;
 mod steady;

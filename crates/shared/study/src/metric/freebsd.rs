@@ -8,9 +8,9 @@ use super::{Context, Value, Values, columns, ms, per};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::To;
 use kpps_sim::workload::freebsd::{
-    FreeBsdMachine, Moment, Program, Received, Sent, Until, receive, route_vlans, send, timeline,
+    Moment, Process, Program, Received, Until, receive, route_vlans, send, timeline,
 };
-use kpps_sim::{RateLimitedSetup, Setup};
+use kpps_sim::{AnySetup, RateLimitedSetup, SendingProgram, Setup};
 use serde::Deserialize;
 
 /// A machine with its rate-limited NIC, or with a chip and a driver preset instead.
@@ -29,13 +29,15 @@ struct Setting {
 }
 
 impl Setting {
-    fn machine(&self, context: &Context) -> Result<FreeBsdMachine, String> {
+    fn machine(&self, context: &Context) -> Result<AnySetup, String> {
         let changes = super::changes(&self.set, &[], context)?;
         let machine = match &self.driver {
-            Some(driver) => Setup::changed(&self.machine, self.chip.as_deref(), driver, &changes)
-                .map(|setup| FreeBsdMachine::E1000(Box::new(setup))),
-            None => RateLimitedSetup::changed(&self.machine, self.nic.as_deref(), &changes)
-                .map(|setup| FreeBsdMachine::RateLimited(Box::new(setup))),
+            Some(driver) => {
+                Setup::changed(&self.machine, self.chip.as_deref(), driver, &changes).map(AnySetup::from)
+            }
+            None => {
+                RateLimitedSetup::changed(&self.machine, self.nic.as_deref(), &changes).map(AnySetup::from)
+            }
         };
         machine.map_err(|error| error.to_string())
     }
@@ -45,56 +47,30 @@ impl Setting {
     }
 }
 
-/// A program that sends.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Sends {
-    TtcpOld,
-    TtcpNew,
-    Netblast,
-    Netsend,
-    Selecting,
-    Waiting,
-}
-
 #[derive(Deserialize)]
 struct OfSend {
     #[serde(flatten)]
     setting: Setting,
     /// Bytes of a datagram.
     payload: u16,
-    program: Sends,
-    /// The sleep of `ttcp-old` on a full queue.
-    #[serde(default = "sleep_us")]
-    sleep_us: u64,
+    program: SendingProgram,
+    /// The sleep of `ttcp` on a full queue.
+    sleep_us: Option<u64>,
     /// The rate that `netsend` is to send, in datagrams a second.
     pps: Option<f64>,
 }
 
 impl OfSend {
     fn program(&self) -> Result<Program, String> {
-        Ok(match (self.program, self.pps) {
-            (Sends::Netsend, Some(pps)) if pps > 0.0 && pps.is_finite() => Program::netsend(pps),
-            (Sends::Netsend, _) => return Err("netsend needs a rate above 0: set pps".into()),
-            (_, Some(_)) => return Err("only netsend has a rate: remove pps".into()),
-            (Sends::TtcpOld, None) => Program::ttcp_old(self.sleep_us),
-            (Sends::TtcpNew, None) => Program::TTCP_NEW,
-            (Sends::Netblast, None) => Program::NETBLAST,
-            (Sends::Selecting, None) => Program::SELECTING,
-            (Sends::Waiting, None) => Program::WAITING,
-        })
+        self.program.with(self.sleep_us, self.pps)
     }
-}
-
-fn sleep_us() -> u64 {
-    1000
 }
 
 /// The figures of a program that sends:
 ///
 /// - `pps`; `idle`, the share of the time in which the card and its wire had nothing; `interrupts_per_s`,
 ///   `packets_per_interrupt`; `refused` system calls for each successful one;
-/// - `wasted` CPU, and for an e1000 `queue` and `unreclaimed` frames ([`kpps_sim::workload::freebsd::Sent`]);
+/// - `wasted` CPU, and for an e1000 `queue` and `unreclaimed` frames ([`Process`]);
 /// - shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`; of the handlers' time
 ///   `useful`;
 /// - CPU time of a frame in nanoseconds: all of it `cpu_ns`, of interrupts `interrupt_ns`, of system calls
@@ -104,15 +80,16 @@ pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, Str
     let machine = of.setting.machine(context)?;
     let sent = send(&machine, of.payload, of.program()?, of.setting.times_ms(), context.go_on)
         .map_err(|error| error.to_string())?;
-    let each_ns = |share: f64| per(share * 1e9, sent.pps);
-    let load = &sent.load;
+    let (frames, process) = (&sent.frames, &sent.process);
+    let each_ns = |share: f64| per(share * 1e9, frames.pps);
+    let load = &process.load;
     let mut values = columns(vec![vec![
-        ("pps", Some(sent.pps)),
-        ("idle", Some(sent.idle)),
-        ("interrupts_per_s", Some(sent.interrupts_per_s)),
-        ("packets_per_interrupt", per(sent.pps, sent.interrupts_per_s)),
-        ("refused", Some(sent.refused)),
-        ("wasted", Some(sent.wasted)),
+        ("pps", Some(frames.pps)),
+        ("idle", Some(frames.card_idle)),
+        ("interrupts_per_s", Some(frames.interrupts_per_s)),
+        ("packets_per_interrupt", per(frames.pps, frames.interrupts_per_s)),
+        ("refused", Some(process.refused)),
+        ("wasted", Some(process.wasted)),
         ("interrupt_load", Some(load.interrupt)),
         ("system_load", Some(load.system)),
         ("user_load", Some(load.user)),
@@ -122,7 +99,7 @@ pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, Str
         ("interrupt_ns", each_ns(load.interrupt)),
         ("system_ns", each_ns(load.system)),
     ]])?;
-    values.extend(queue(&sent));
+    values.extend(queue(process));
     Ok(values)
 }
 
@@ -174,8 +151,8 @@ pub(super) fn run_timeline(of: toml::Table, context: &Context) -> Result<Values,
 }
 
 /// `queue` and `unreclaimed` frames: absent where the driver does not report them.
-fn queue(sent: &Sent) -> [(String, Value); 2] {
-    let of = |frames: fn((usize, usize)) -> usize| sent.queue.map(|queue| frames(queue) as f64).into();
+fn queue(process: &Process) -> [(String, Value); 2] {
+    let of = |frames: fn((usize, usize)) -> usize| process.queue.map(|queue| frames(queue) as f64).into();
     [("queue".into(), of(|(queue, _)| queue)), ("unreclaimed".into(), of(|(_, unreclaimed)| unreclaimed))]
 }
 
@@ -205,7 +182,7 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
             .map_err(|error| error.to_string())
     };
     // A program that tries again at once keeps ring and queue full: then the card never waits.
-    let most = send(Program::NETBLAST)?;
+    let most = send(Program::NETBLAST)?.frames;
     let sent = send(Program::WAITING)?;
     let mut row: Vec<(String, f64)> = Vec::new();
     for change in drawn {
@@ -220,16 +197,16 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
     let found = [
         ("seed", Some(of.seed as f64)),
         ("most_pps", Some(most.pps)),
-        ("pps", Some(sent.pps)),
-        ("of_most", per(sent.pps, most.pps)),
-        ("wasted", Some(sent.wasted)),
-        ("idle", Some(sent.idle)),
-        ("interrupts_per_frame", per(sent.interrupts_per_s, sent.pps)),
+        ("pps", Some(sent.frames.pps)),
+        ("of_most", per(sent.frames.pps, most.pps)),
+        ("wasted", Some(sent.process.wasted)),
+        ("idle", Some(sent.frames.card_idle)),
+        ("interrupts_per_frame", per(sent.frames.interrupts_per_s, sent.frames.pps)),
     ];
     let mut values: Values = row.into_iter().map(|(name, number)| (name, number.into())).collect();
     values.extend(found.map(|(name, number)| (name.to_owned(), number.into())));
-    values.insert("of_rule".into(), sent.queue.map(of_rule).into());
-    values.extend(queue(&sent));
+    values.insert("of_rule".into(), sent.process.queue.map(of_rule).into());
+    values.extend(queue(&sent.process));
     Ok(values)
 }
 

@@ -236,7 +236,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "nic-transmit",
-        about: "the transmit rate of a rate-limited NIC under Linux 2.2 with Click, always with another frame to send",
+        about: "the transmit rate of a rate-limited NIC, always with another frame to send",
         takes: &["nic", "warmup_ms", "duration_ms"],
         take: transmit::nic,
     },

@@ -45,7 +45,7 @@ pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, Str
     let values: [(&str, Option<f64>); 9] = [
         ("pps", sent.pps.into()),
         ("card_idle", sent.card_idle.into()),
-        ("wire_idle", sent.wire_idle.into()),
+        ("wire_idle", sent.wire_idle),
         ("interrupts_per_s", sent.interrupts_per_s.into()),
         ("reads_per_frame", registers.map(|(reads, _)| reads)),
         ("writes_per_frame", registers.map(|(_, writes)| writes)),
@@ -74,15 +74,19 @@ fn least() -> u16 {
     Size::MIN.bytes_with_fcs() as u16
 }
 
-/// For a rate-limited NIC under Linux 2.2 with Click: `pps`, `card_idle`, `interrupts_per_s`, `cpu_busy`.
+/// For a rate-limited NIC: `pps`, `card_idle`, `interrupts_per_s`, `cpu_busy`.
 pub(super) fn nic(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfNic = configuration(of)?;
     let changes = super::changes(&of.set, &[], context)?;
     let setup = RateLimitedSetup::changed(&of.machine, Some(&of.nic), &changes).map_err(|e| e.to_string())?;
     let times = (of.warmup_ms, of.duration_ms);
-    let (pps, idle, interrupts_per_s, cpu) =
+    let sent =
         transmit_by_nic(&setup, Size::with_fcs(of.size), times, context.go_on).map_err(|e| e.to_string())?;
-    let values =
-        [("pps", pps), ("card_idle", idle), ("interrupts_per_s", interrupts_per_s), ("cpu_busy", cpu.busy())];
+    let values = [
+        ("pps", sent.pps),
+        ("card_idle", sent.card_idle),
+        ("interrupts_per_s", sent.interrupts_per_s),
+        ("cpu_busy", sent.cpu.busy()),
+    ];
     Ok(values.map(|(name, value)| (name.to_owned(), value.into())).into())
 }

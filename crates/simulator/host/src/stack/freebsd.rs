@@ -287,13 +287,19 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         read(&self.shared.handler.borrow())
     }
 
-    /// Starts a process that reads `socket`, which receives datagrams if it is the handler.
-    pub fn read_from_process(&self, machine: &Machine, socket: &Socket<N::Frame>)
-    where
+    /// Starts a process that reads `socket`, which receives datagrams if it is the handler. `read` gets each
+    /// frame that the process has read.
+    pub fn read_from_process(
+        &self,
+        machine: &Machine,
+        socket: &Socket<N::Frame>,
+        read: impl Fn(&Machine, &N::Frame) + 'static,
+    ) where
         N::Frame: AsRef<[u8]>,
     {
         let shared = Rc::clone(&self.shared);
         socket.read_from_process(machine, 0, move |machine, frame| {
+            read(machine, &frame);
             machine.without_interrupts(|| shared.ports[0].device.free(frame.into_buffer()));
         });
     }

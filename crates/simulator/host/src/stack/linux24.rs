@@ -394,7 +394,11 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                 }
                 port.device.flush();
                 if sent == 0 {
-                    machine.count_idle_poll(began);
+                    // An interrupt may have made space since the poll found none.
+                    match port.device.has_tx_space() {
+                        true => machine.count_one_idle_poll(began),
+                        false => machine.count_idle_poll(began),
+                    }
                 }
                 machine.yield_cpu();
             }

@@ -3,8 +3,9 @@
 //!
 //! The model knows such a card by its rates only: the time that it takes for each frame.
 
-use crate::device::e1000::Frame;
+use crate::device::e1000::{Frame, set_aside};
 use kpps_card::rate_limited::{cause, descriptor, reg};
+use kpps_host::cpu::Lock;
 use kpps_host::platform::{Allocator, Buf, Card, Ring};
 use kpps_host::stack::{IntoBuffer, Netdev, NextPoll, Polled, Raised, Service};
 use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
@@ -156,7 +157,8 @@ struct Transmit {
 pub(crate) struct RateLimitedDevice {
     card: Card,
     config: Config,
-    tx: RefCell<Transmit>,
+    /// Its user holds it with interrupts off: their handler takes frames back.
+    tx: Lock<Transmit>,
     rx: RefCell<Queue>,
     source: Allocator,
 }
@@ -166,6 +168,7 @@ impl RateLimitedDevice {
     pub fn attach(card: Card, config: &Config, source: Allocator) -> Result<Self, OutOfMemory> {
         let tx = Queue::new(&card, config.tx_ring, reg::TX_BASE, reg::TX_SIZE)?;
         let rx = Queue::new(&card, config.rx_ring, reg::RX_BASE, reg::RX_SIZE)?;
+        let ring_lines = card.machine().host().ring_lines;
         let ticks = config.moderation_us * config.ticks_per_us;
         for (register, value) in [
             (reg::TX_DELAY, ticks),
@@ -177,7 +180,7 @@ impl RateLimitedDevice {
         }
         let device = Self {
             config: config.clone(),
-            tx: RefCell::new(Transmit { queue: tx, since_interrupt: 0, unflushed: false }),
+            tx: Lock::new(Transmit { queue: tx, since_interrupt: 0, unflushed: false }, ring_lines),
             rx: RefCell::new(rx),
             source,
             card,
@@ -195,9 +198,14 @@ impl RateLimitedDevice {
         if self.config.polling { Service::Polling { burst } } else { Service::Interrupt }
     }
 
+    /// Takes empty frames at no cost, before the machine is started.
+    pub fn set_aside(&self, frames: usize) -> Vec<Frame> {
+        set_aside(&self.source, frames)
+    }
+
     /// Transmit descriptors in use; `None` while the driver is at them.
     pub fn pending(&self) -> Option<usize> {
-        self.tx.try_borrow().ok().map(|tx| tx.queue.filled)
+        self.tx.peek(|tx| tx.queue.filled)
     }
 
     /// Fills the receive ring and writes its tail.
@@ -208,7 +216,7 @@ impl RateLimitedDevice {
     /// Takes back the buffers of frames that have been sent.
     fn reclaim(&self) -> usize {
         let mut count = 0;
-        while let Some((buffer, _)) = self.tx.borrow_mut().queue.take() {
+        while let Some((buffer, _)) = self.tx.with(self.card.machine(), |tx| tx.queue.take()) {
             self.source.clone().give(buffer);
             count += 1;
         }
@@ -254,7 +262,7 @@ impl Netdev for RateLimitedDevice {
     }
 
     fn has_tx_space(&self) -> bool {
-        self.tx.borrow().queue.free() > 0
+        self.tx.peek(|tx| tx.queue.free()).unwrap_or_default() > 0
     }
 
     fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool {
@@ -269,19 +277,20 @@ impl Netdev for RateLimitedDevice {
     }
 
     fn forward(&self, frame: Frame) -> Result<(), Frame> {
-        let tx = &mut *self.tx.borrow_mut();
-        if tx.queue.free() == 0 {
-            return Err(frame);
-        }
-        let (buffer, bytes) = frame.into_parts();
-        tx.since_interrupt += 1;
-        let interrupts = tx.since_interrupt >= self.config.interrupt_every();
-        if interrupts {
-            tx.since_interrupt = 0;
-        }
-        tx.queue.fill(buffer, u64::from(bytes) | if interrupts { descriptor::INTERRUPT } else { 0 });
-        tx.unflushed = true;
-        Ok(())
+        self.tx.with(self.card.machine(), |tx| {
+            if tx.queue.free() == 0 {
+                return Err(frame);
+            }
+            let (buffer, bytes) = frame.into_parts();
+            tx.since_interrupt += 1;
+            let interrupts = tx.since_interrupt >= self.config.interrupt_every();
+            if interrupts {
+                tx.since_interrupt = 0;
+            }
+            tx.queue.fill(buffer, u64::from(bytes) | if interrupts { descriptor::INTERRUPT } else { 0 });
+            tx.unflushed = true;
+            Ok(())
+        })
     }
 
     fn make(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<Frame> {
@@ -295,10 +304,11 @@ impl Netdev for RateLimitedDevice {
     }
 
     fn flush(&self) {
-        let mut tx = self.tx.borrow_mut();
-        if std::mem::take(&mut tx.unflushed) {
-            self.card.write(reg::TX_TAIL, tx.queue.next as u32);
-        }
+        self.tx.with(self.card.machine(), |tx| {
+            if std::mem::take(&mut tx.unflushed) {
+                self.card.write(reg::TX_TAIL, tx.queue.next as u32);
+            }
+        });
     }
 
     fn tick(&self) {}

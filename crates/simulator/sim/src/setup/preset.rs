@@ -1,10 +1,9 @@
 //! The driver of a set-up: a preset, with the calling program's service policy if it has one.
 
 use super::system::System;
-use super::{OWN, SetupError};
+use super::{OWN, SetupError, cannot_copy};
 use crate::device::e1000::{DriverModel, Kernel};
 use crate::device::policy::OwnPolicy;
-use crate::experiment::cannot_copy;
 use crate::stack_params::StackParams;
 use kpps_datasheet::Chip;
 use kpps_driver::Config;

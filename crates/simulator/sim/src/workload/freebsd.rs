@@ -7,12 +7,14 @@ mod route_vlans;
 pub use route_vlans::route_vlans;
 
 use super::fragments;
+use super::transmit::{Transmit, nic_idle_ps};
+use crate::any_setup::AnySetup;
 use crate::app::STOCK;
-use crate::device::e1000::{E1000, Frame, set_aside};
-use crate::device::rate_limited::RateLimitedDevice;
-use crate::experiment::{Interval, Phases, cannot_copy, check_load};
+use crate::device::any::AnyDevice;
+use crate::device::e1000::Frame;
+use crate::experiment::{Interval, Phases, check_load};
 use crate::ledger::check_socket;
-use crate::setup::{RateLimitedSetup, Setup};
+use crate::setup::cannot_copy;
 use crate::simulation::Simulation;
 use crate::sink::Checked;
 use crate::source::{ConstantRate, frame_to_card};
@@ -22,24 +24,16 @@ use kpps_driver::service::Spent;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, rate};
 use kpps_host::cpu::{Function, Level};
-use kpps_host::stack::freebsd::{Attach, Calls, OnFull, Params, Sender, Stack, Tally};
+use kpps_host::stack::freebsd::{Attach, Calls, OnFull, Params, Stack, Tally};
 use kpps_host::stack::udp::{self, Socket};
 use kpps_host::stack::{Handler, Producer};
 use kpps_host::wire::FrameSource;
 use kpps_host::{MS, Machine, NS};
 use kpps_methods::TrialError;
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
 pub use kpps_host::stack::freebsd::Program;
-
-/// A machine with FreeBSD and its card.
-#[derive(Clone, Debug)]
-pub enum FreeBsdMachine {
-    /// With a rate-limited NIC.
-    RateLimited(Box<RateLimitedSetup>),
-    /// With an e1000.
-    E1000(Box<Setup>),
-}
 
 /// The time after the last frame until a card and its driver are drained.
 const DRAINED_PS: u64 = MS;
@@ -47,7 +41,7 @@ const DRAINED_PS: u64 = MS;
 const HEADER_BYTES: u16 = 42;
 
 /// Where the CPU's time went, as shares of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Interrupt handlers or threads, the clock and the software network interrupt.
     pub interrupt: f64,
@@ -68,15 +62,9 @@ impl Load {
     }
 }
 
-/// The datagrams of a process.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sent {
-    /// Frames on the wire per second.
-    pub pps: f64,
-    /// Share of the time in which the card had nothing to send and its wire carried nothing.
-    pub idle: f64,
-    /// Interrupts of the card per second.
-    pub interrupts_per_s: f64,
+/// The calls of a process that sends, and its share of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Process {
     /// Refused system calls for each successful one.
     pub refused: f64,
     /// Share of the CPU that went into refused calls, idle polls (as the driver reports them), and switching
@@ -87,6 +75,15 @@ pub struct Sent {
     pub queue: Option<(usize, usize)>,
     /// Where the CPU's time went.
     pub load: Load,
+}
+
+/// The datagrams of a process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    /// Frames on the wire.
+    pub frames: Transmit,
+    /// The process.
+    pub process: Process,
 }
 
 /// The result of a machine that receives or forwards. Rates are per second.
@@ -162,47 +159,12 @@ pub enum Until {
     Process,
 }
 
-/// A running stack on either card.
-enum Running<H> {
-    RateLimited(Stack<RateLimitedDevice, H>),
-    E1000(Stack<E1000, H>),
-}
-
-impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Running<H> {
-    fn send(&self, machine: &Machine, program: Program, bytes: usize, datagrams: Datagrams) -> Sender {
-        match self {
-            Self::RateLimited(stack) => stack.send_from_process(machine, program, bytes, datagrams),
-            Self::E1000(stack) => stack.send_from_process(machine, program, bytes, datagrams),
-        }
-    }
-
-    fn read(&self, machine: &Machine, socket: &Socket<Frame>) {
-        match self {
-            Self::RateLimited(stack) => stack.read_from_process(machine, socket),
-            Self::E1000(stack) => stack.read_from_process(machine, socket),
-        }
-    }
-
-    fn tally(&self) -> Tally {
-        match self {
-            Self::RateLimited(stack) => stack.tally(0),
-            Self::E1000(stack) => stack.tally(0),
-        }
-    }
-
-    /// Frames before the ring, and descriptors of the ring in use; `None` while the driver is at them.
-    fn waiting(&self) -> Option<(usize, usize)> {
-        match self {
-            Self::RateLimited(stack) => Some((stack.queued(0)?, stack.device(0).pending()?)),
-            Self::E1000(stack) => Some((stack.queued(0)?, stack.device(0).transmit_queue().1)),
-        }
-    }
-}
-
 /// A running machine: its card, its stack and what leaves it.
 struct Rig<H> {
     simulation: Simulation,
-    running: Running<H>,
+    stack: Stack<AnyDevice, H>,
+    /// Whether the card is a rate-limited NIC.
+    is_nic: bool,
     left: Checked,
     /// The socket that a process reads.
     socket: Option<Socket<Frame>>,
@@ -219,34 +181,21 @@ struct Reading {
     idle_ps: u64,
 }
 
-impl FreeBsdMachine {
-    fn host(&self) -> &str {
-        match self {
-            Self::RateLimited(setup) => &setup.host,
-            Self::E1000(setup) => &setup.host,
-        }
-    }
-
-    /// The constants of its system.
-    fn system(&self) -> Result<&Params, TrialError> {
-        let (stack, machine) = match self {
-            Self::RateLimited(setup) => (&setup.stack_params, &setup.machine),
-            Self::E1000(setup) => (&setup.stack_params, &setup.machine),
-        };
-        match stack {
-            StackParams::FreeBsd(params) => Ok(params),
-            StackParams::Linux22(_) | StackParams::Linux24(_) => {
-                Err(TrialError::Testbed(format!("{machine} has no FreeBSD")))
-            }
+/// The constants of a machine's FreeBSD.
+fn system(machine: &AnySetup) -> Result<&Params, TrialError> {
+    match machine.stack_params() {
+        StackParams::FreeBsd(params) => Ok(params),
+        StackParams::Linux22(_) | StackParams::Linux24(_) => {
+            Err(TrialError::Testbed(format!("{} is no FreeBSD", machine.stack())))
         }
     }
 }
 
-impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
+impl<H: Handler<AnyDevice>> Rig<H> {
     /// Builds it for frames of `size`. `is_right` checks the frames that leave. `handler` gets empty frames
     /// for its own messages. `senders_wait`: whether senders wait for space in the transmit queue.
     fn build(
-        machine: &FreeBsdMachine,
+        machine: &AnySetup,
         size: Size,
         is_right: impl Fn(&[u8]) -> bool + 'static,
         handler: impl FnOnce(Vec<Frame>) -> H,
@@ -254,33 +203,17 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
     ) -> Result<Self, TrialError> {
         let left = Checked::default();
         let receiver = left.receiver(is_right);
-        let params = machine.system()?.clone();
-        let (simulation, running) = match machine {
-            FreeBsdMachine::RateLimited(setup) => {
-                let (simulation, card, allocator) = Simulation::with_rate_limited_nic(setup, 1, 1, receiver);
-                let handler = handler(set_aside(&allocator, STOCK));
-                let slot = card.slot();
-                let device = RateLimitedDevice::attach(card, &setup.config, allocator)
-                    .map_err(|_| TrialError::Testbed("no memory for the rings".into()))?;
-                let service = device.service();
-                let attach = Attach { device, slot, service };
-                let stack = Stack::start(simulation.machine(), params, vec![attach], handler);
-                (simulation, Running::RateLimited(stack))
-            }
-            FreeBsdMachine::E1000(setup) => {
-                let setup = (**setup).clone().for_frames(size);
-                let (simulation, mut device) = Simulation::with_one_card(&setup, 1, 0, receiver)?;
-                let handler = handler(device.set_aside(STOCK));
-                if senders_wait {
-                    device = device.with_waiting_senders(params.transmit_queue);
-                }
-                let service = device.service();
-                let attach = Attach { device, slot: 0, service };
-                let stack = Stack::start(simulation.machine(), params, vec![attach], handler);
-                (simulation, Running::E1000(stack))
-            }
-        };
-        Ok(Self { simulation, running, left, socket: None })
+        let params = system(machine)?.clone();
+        let (simulation, mut device) = Simulation::with_any_card(machine, size, (1, 0), receiver)?;
+        let handler = handler(device.set_aside(STOCK));
+        if senders_wait {
+            device = device.with_waiting_senders(params.transmit_queue);
+        }
+        let service = device.service();
+        let attach = Attach { device, slot: 0, service };
+        let stack = Stack::start(simulation.machine(), params, vec![attach], handler);
+        let is_nic = matches!(machine, AnySetup::RateLimited(_));
+        Ok(Self { simulation, stack, is_nic, left, socket: None })
     }
 
     fn machine(&self) -> &Machine {
@@ -288,16 +221,15 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
     }
 
     fn read(&self, machine: &Machine) -> Reading {
-        let now_ps = machine.now_ps();
         Reading {
             frames: self.left.frames(),
             bytes: self.left.bytes(),
-            tally: self.running.tally(),
+            tally: self.stack.tally(0),
             socket: self.socket.as_ref().map(Socket::tally).unwrap_or_default(),
-            idle_ps: machine.with_world(|world| match self.running {
-                Running::RateLimited(_) => world.rate_limited_nic(0).tx_idle_ps(now_ps),
-                Running::E1000(_) => world.nic(0).tally().wire_idle_without_work_ps,
-            }),
+            idle_ps: match self.is_nic {
+                true => nic_idle_ps(machine),
+                false => machine.with_world(|world| world.nic(0).tally().wire_idle_without_work_ps),
+            },
         }
     }
 
@@ -313,6 +245,11 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
         self.measure(times_ms, go_on)
     }
 
+    /// Frames before the ring, and descriptors of the ring in use; `None` while the driver is at them.
+    fn waiting(&self) -> Option<(usize, usize)> {
+        Some((self.stack.queued(0)?, self.stack.device(0).in_ring()?))
+    }
+
     /// Warms up and measures. Fails if a wrong frame has left, or the card lost track of one.
     fn measure(
         &self,
@@ -322,11 +259,7 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
         let phases = Phases::of_ms(self.machine().now_ps(), times_ms)?;
         let interval = self.simulation.measure(&phases, go_on, |machine| self.read(machine))?;
         self.left.check()?;
-        let closes = self.machine().with_world(|world| match self.running {
-            Running::RateLimited(_) => world.rate_limited_nic(0).tally().closes(),
-            Running::E1000(_) => true,
-        });
-        if !closes {
+        if self.is_nic && !self.machine().with_world(|world| world.rate_limited_nic(0).tally().closes()) {
             return Err(TrialError::Testbed("the card's ledger does not close".into()));
         }
         Ok(interval)
@@ -353,7 +286,7 @@ fn load(interval: &Interval<Reading>) -> Load {
 
 /// A program sends datagrams of `payload` bytes. Longer ones than 1472 leave in fragments.
 pub fn send(
-    machine: &FreeBsdMachine,
+    machine: &AnySetup,
     payload: u16,
     program: Program,
     times_ms: (u32, u32),
@@ -363,7 +296,7 @@ pub fn send(
     let senders_wait = program.on_full == OnFull::Wait;
     let rig = Rig::build(machine, size, |_| true, |_| Discard, senders_wait)?;
     let (simulation, machine) = (&rig.simulation, rig.machine());
-    let sender = rig.running.send(machine, program, payload.into(), datagrams);
+    let sender = rig.stack.send_from_process(machine, program, payload.into(), datagrams);
     let interval = rig.measure(times_ms, go_on)?;
     let Calls { sent, refused } = sender.calls();
     sender.stop();
@@ -375,27 +308,26 @@ pub fn send(
             (frames, last_ps) = (rig.left.frames(), machine.now_ps());
         }
     }
-    let queue = match &rig.running {
-        Running::RateLimited(_) => None,
-        Running::E1000(stack) => Some(stack.device(0).transmit_queue()),
-    };
+    let queue = rig.stack.device(0).transmit_queue();
     let profile = interval.profile();
     let of_cpu = |ps: u64| ps as f64 / interval.elapsed_ps() as f64;
     let calls =
         [Function::SystemCall, Function::Enqueue, Function::Allocate, Function::Free, Function::Element];
     let calls: u64 = calls.into_iter().map(|function| profile.at(Level::Thread, function)).sum();
     let idle_polls = |spent: Spent| spent.idle_ns * NS;
-    Ok(Sent {
+    let frames = match rig.is_nic {
+        true => Transmit::of_nic(&interval, |s| s.own.frames, |s| s.own.idle_ps),
+        false => Transmit::of_e1000(&interval, |s| s.own.frames),
+    };
+    let process = Process {
+        refused: refused as f64 / sent.max(1) as f64,
         wasted: of_cpu(calls) * refused as f64 / (sent + refused).max(1) as f64
             + of_cpu(profile.of(Function::Task))
             + interval.share(|s| s.drivers.iter().map(|driver| idle_polls(driver.spent)).sum()),
         queue,
-        pps: interval.per_second(|s| s.own.frames),
-        idle: interval.share(|s| s.own.idle_ps),
-        interrupts_per_s: interval.per_second(|s| s.counters.interrupts),
-        refused: refused as f64 / sent.max(1) as f64,
         load: load(&interval),
-    })
+    };
+    Ok(Sent { frames, process })
 }
 
 /// A machine with a sending program at one instant.
@@ -415,7 +347,7 @@ pub struct Moment {
 
 /// A program sends datagrams of `payload` bytes, and is observed every `every_ps`.
 pub fn timeline(
-    machine: &FreeBsdMachine,
+    machine: &AnySetup,
     payload: u16,
     program: Program,
     times_ms: (u32, u32),
@@ -425,7 +357,7 @@ pub fn timeline(
     let (datagrams, size) = Datagrams::of(payload)?;
     let rig = Rig::build(machine, size, |_| true, |_| Discard, program.on_full == OnFull::Wait)?;
     let machine = rig.machine();
-    let sender = rig.running.send(machine, program, payload.into(), datagrams);
+    let sender = rig.stack.send_from_process(machine, program, payload.into(), datagrams);
     let phases = Phases::of_ms(machine.now_ps(), times_ms)?;
     rig.simulation.run(phases.measure_ps, go_on)?;
     let mut moments = Vec::new();
@@ -434,7 +366,7 @@ pub fn timeline(
     while next_ps <= phases.end_ps {
         rig.simulation.run(next_ps, go_on)?;
         let reading = rig.read(machine);
-        (queued, in_ring) = rig.running.waiting().unwrap_or((queued, in_ring));
+        (queued, in_ring) = rig.waiting().unwrap_or((queued, in_ring));
         moments.push(Moment {
             at_ps: next_ps - phases.measure_ps,
             queued,
@@ -450,9 +382,44 @@ pub fn timeline(
 /// The time from the setup of the machine to the first frame.
 const FIRST_PS: u64 = MS;
 
+/// A running machine whose process reads frames of `size` from the socket; `read` gets each that it has read.
+fn reading(
+    machine: &AnySetup,
+    size: Size,
+    read: impl Fn(&Machine, &Frame) + 'static,
+) -> Result<(Rig<Socket<Frame>>, Socket<Frame>), TrialError> {
+    let socket = system(machine)?.socket();
+    let rig = Rig::build(machine, size, |_| true, |_| socket.clone(), false)?;
+    if rig.machine().host().copy_byte_ps == 0 {
+        return Err(TrialError::Testbed(cannot_copy(machine.host())));
+    }
+    rig.stack.read_from_process(rig.machine(), &socket, read);
+    Ok((rig, socket))
+}
+
+/// A running machine whose process reads.
+pub(super) struct Reads {
+    pub simulation: Simulation,
+    pub stack: Stack<AnyDevice, Socket<Frame>>,
+    pub socket: Socket<Frame>,
+}
+
+impl Reads {
+    /// Builds a machine for frames of `size`, and starts the process. `read` gets each frame that the process
+    /// has read.
+    pub fn build(
+        machine: &AnySetup,
+        size: Size,
+        read: impl Fn(&Machine, &Frame) + 'static,
+    ) -> Result<Self, TrialError> {
+        let (rig, socket) = reading(machine, size, read)?;
+        Ok(Self { simulation: rig.simulation, stack: rig.stack, socket })
+    }
+}
+
 /// Frames of `size` arrive at a constant rate.
 pub fn receive(
-    machine: &FreeBsdMachine,
+    machine: &AnySetup,
     until: Until,
     size: Size,
     offered_pps: f64,
@@ -468,12 +435,7 @@ pub fn receive(
             rig.receive(source, times_ms, go_on)?
         }
         Until::Process => {
-            let socket = machine.system()?.socket();
-            let rig = Rig::build(machine, size, |_| true, |_| socket.clone(), false)?;
-            if rig.machine().host().copy_byte_ps == 0 {
-                return Err(TrialError::Testbed(cannot_copy(machine.host())));
-            }
-            rig.running.read(rig.machine(), &socket);
+            let (rig, socket) = reading(machine, size, |_, _| ())?;
             let rig = Rig { socket: Some(socket), ..rig };
             rig.receive(source, times_ms, go_on)?
         }

@@ -25,9 +25,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// `Counter -> Discard`, and a measurement that takes no simulated time.
-struct CountAndDiscard {
+pub(super) struct CountAndDiscard {
     chain: Counter<Discard>,
     measured: Rc<RefCell<Measured>>,
+}
+
+impl CountAndDiscard {
+    /// The application, whose frames `measured` notes.
+    pub fn new(measured: &Rc<RefCell<Measured>>) -> Self {
+        Self { chain: Counter::new(Discard), measured: Rc::clone(measured) }
+    }
 }
 
 impl Sink for CountAndDiscard {
@@ -53,11 +60,7 @@ fn ledger(last: &Snapshot<Reading>, rx_ring: u16) -> Result<Ledger, TrialError> 
     for (card, driver) in last.cards.iter().zip(&last.drivers) {
         places.card(card, (driver.dropped, stack.from_driver), rx_ring)?;
     }
-    places.dropped("backlog", stack.dropped_backlog);
-    places.dropped("queue", stack.dropped_queue);
-    places.in_flight("backlog", stack.in_backlog);
-    places.in_flight("queue", stack.in_queue);
-    places.in_flight("app", stack.in_hand);
+    places.stack(stack);
     places.close(last.own.sent, stack.consumed)
 }
 
@@ -138,10 +141,11 @@ impl Receiving {
         let begin_ps = machine.now_ps() + slot_ps(size);
         let phases = Phases::of(begin_ps, load)?.draining(AFTERWARDS_MS);
         let measured = Rc::new(RefCell::new(Measured::between(phases.measure_ps, phases.end_ps)));
-        let sink = CountAndDiscard { chain: Counter::new(Discard), measured: Rc::clone(&measured) };
+        let sink = CountAndDiscard::new(&measured);
         // Neither element asks for a frame's checksum status.
         let device = device.without_checksum_readers();
-        let stack = Running::start(machine, setup.stack_params.clone(), device, sink);
+        let service = device.service();
+        let stack = Running::start(machine, setup.stack_params.clone(), (device, service), sink);
         if self.computes {
             machine.spawn(Level::Process, |machine| {
                 loop {

@@ -8,10 +8,10 @@
 use crate::device::e1000::Frame;
 use crate::device::rate_limited_queue::{self, QueueDevice};
 use crate::experiment::{Phases, offered_pps};
-use crate::ledger::{Places, remaining};
+use crate::ledger::Places;
 use crate::per_frame::PerFrame;
 use crate::setup::RateLimitedSetup;
-use crate::simulation::{CARD, Simulation};
+use crate::simulation::{CARD, Simulation, check_one_buffer};
 use crate::sink::Measured;
 use crate::source::{ConstantRate, phase_ps};
 use crate::stack_params::StackParams;
@@ -31,8 +31,6 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
-/// Bytes of a packet buffer. With header split it begins at a page or in its middle.
-const BUFFER_BYTES: usize = 2048;
 /// How long frames may still arrive after the measured time. No ring holds a frame for that long.
 const DRAIN_MS: u32 = 5;
 /// The share of its time from which a part counts as full: the rest are gaps between pieces of work.
@@ -245,7 +243,7 @@ impl Rig {
         let queues = what.cpus.min(setup.card.rx_queues as usize);
         let receiver = Box::new(Count::default());
         let (simulation, card, allocator) =
-            Simulation::with_rate_limited_nic(setup, what.cpus, queues, receiver);
+            Simulation::with_rate_limited_nic(setup, what.cpus, (queues, 0), receiver);
         rate_limited_queue::spread(&card, queues);
         let attach = |cpu: usize| {
             let device = QueueDevice::attach(card.clone(), cpu, &setup.config, allocator.clone())
@@ -282,11 +280,7 @@ impl Rig {
     fn ledger(&self) -> Result<Ledger, TrialError> {
         let Reading { sent, card, taken, .. } = self.read();
         let mut places = Places::default();
-        places.dropped("fifo", card.dropped_engine);
-        places.dropped("ring", card.dropped_no_descriptor);
-        places.dropped("card_other", card.dropped_other);
-        places.in_flight("fifo", card.in_fifo);
-        places.in_flight("ring", remaining("stored by the card", card.to_host, taken)?);
+        places.rate_limited_nic(&card, taken)?;
         places.in_flight("app", self.queues(|tally| tally.in_hand));
         places.close(sent, self.queues(|tally| tally.ended))
     }
@@ -313,11 +307,7 @@ pub fn scale(
     if what.flows == 0 {
         return Err(TrialError::Load("a load needs at least one flow".into()));
     }
-    if usize::from(size.bytes_without_fcs()) > BUFFER_BYTES {
-        return Err(TrialError::Load(format!(
-            "a frame must fit into one buffer of {BUFFER_BYTES} bytes: give a smaller frame size"
-        )));
-    }
+    check_one_buffer(size)?;
     let frames = frames(what, size)?;
     let measured = Rc::new(RefCell::new(Measured::default()));
     let rig = Rig::build(setup, what, &measured)?;

@@ -9,8 +9,8 @@ mod endpoints;
 mod outgoing;
 
 use crate::device::e1000::E1000;
-use crate::experiment::{Interval, Phases, Snapshot, cannot_copy};
-use crate::setup::Setup;
+use crate::experiment::{Interval, Phases, Snapshot};
+use crate::setup::{Setup, cannot_copy};
 use crate::simulation::{CARD, Simulation};
 use crate::source::slot_ps;
 use crate::stack_params::StackParams;

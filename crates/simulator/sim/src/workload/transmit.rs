@@ -1,12 +1,12 @@
 //! How many frames a driver sends when its application always has another one.
 
-use crate::device::e1000::{By, Features, Pieces, VLAN};
-use crate::device::rate_limited::RateLimitedDevice;
-use crate::experiment::{Phases, Snapshot, cannot_copy};
-use crate::setup::{RateLimitedSetup, Setup};
+use crate::any_setup::AnySetup;
+use crate::device::e1000::{By, Features, Frame, Pieces, VLAN};
+use crate::experiment::{Interval, Phases, Snapshot};
+use crate::setup::{RateLimitedSetup, Setup, cannot_copy};
 use crate::simulation::Simulation;
 use crate::sink::Checked;
-use crate::stack::{Discard, ReceivesNothing, Running};
+use crate::stack::{ReceivesNothing, Running};
 use crate::stack_params::StackParams;
 use kpps_apps::{InfiniteSource, Pull};
 use kpps_card::Tally;
@@ -14,8 +14,9 @@ use kpps_documents::Cpu;
 use kpps_frames::build::{self, Flow, udp_test};
 use kpps_frames::checksum::Sum;
 use kpps_frames::{Size, ethernet, ipv4, tcp};
-use kpps_host::stack::Producer;
-use kpps_host::stack::linux22::{Attach, Stack};
+use kpps_host::Machine;
+use kpps_host::platform::Buf;
+use kpps_host::stack::{Netdev, Producer, Service};
 use kpps_methods::TrialError;
 use serde::{Deserialize, Serialize};
 
@@ -26,18 +27,60 @@ pub struct Transmit {
     pub pps: f64,
     /// Share of the time in which the card had nothing to send: its ring was empty or waited for the driver.
     pub card_idle: f64,
-    /// Share of the time in which the wire carried nothing.
-    pub wire_idle: f64,
+    /// Share of the time in which the wire carried nothing; `None` for a rate-limited NIC.
+    pub wire_idle: Option<f64>,
     /// Interrupts per second.
     pub interrupts_per_s: f64,
-    /// Device registers read and written by the CPU, for each frame; `None` if none was sent.
+    /// Device registers read and written by the CPU, for each frame; `None` if none was sent, and for a
+    /// rate-limited NIC, whose registers are not the real card's.
     pub registers_per_frame: Option<(f64, f64)>,
     /// Share of the time in which the bus was occupied.
     pub bus_busy: f64,
-    /// Bursts in which the card read data, for each frame; `None` if none was sent.
+    /// Bursts in which the card read data, for each frame; `None` if none was sent, and for a rate-limited
+    /// NIC.
     pub data_bursts_per_frame: Option<f64>,
     /// How the CPU's time went.
     pub cpu: Cpu,
+}
+
+impl Transmit {
+    /// The result of an e1000; `frames` reads how many it has sent.
+    pub(crate) fn of_e1000<R>(interval: &Interval<R>, frames: impl Fn(&Snapshot<R>) -> u64) -> Self {
+        let sent = interval.count(&frames);
+        let card = |of: fn(&Tally) -> u64| move |s: &Snapshot<R>| s.cards.iter().map(of).sum();
+        let without_work = interval.share(card(|card| card.wire_idle_without_work_ps));
+        let with_work = interval.share(card(|card| card.wire_idle_with_work_ps));
+        let registers = interval.per_frame(sent).map(|each| (each.register_reads, each.register_writes));
+        Self {
+            wire_idle: Some(without_work + with_work),
+            registers_per_frame: registers,
+            data_bursts_per_frame: interval.per(sent, card(|card| card.tx_data_bursts)),
+            ..Self::of_machine(interval, frames, without_work)
+        }
+    }
+
+    /// The result of a rate-limited NIC; `idle_ps` reads the time in which it had nothing to send.
+    pub(crate) fn of_nic<R>(
+        interval: &Interval<R>,
+        frames: impl Fn(&Snapshot<R>) -> u64,
+        idle_ps: impl Fn(&Snapshot<R>) -> u64,
+    ) -> Self {
+        Self::of_machine(interval, frames, interval.share(idle_ps))
+    }
+
+    /// The result of any card; without the quantities that only an e1000 has.
+    fn of_machine<R>(interval: &Interval<R>, frames: impl Fn(&Snapshot<R>) -> u64, card_idle: f64) -> Self {
+        Self {
+            pps: interval.per_second(frames),
+            card_idle,
+            wire_idle: None,
+            interrupts_per_s: interval.per_second(|s| s.counters.interrupts),
+            registers_per_frame: None,
+            bus_busy: interval.share(|s| s.bus_busy_ps),
+            data_bursts_per_frame: None,
+            cpu: interval.cpu(),
+        }
+    }
 }
 
 struct Source(InfiniteSource);
@@ -183,63 +226,52 @@ pub fn transmit_with(
     let arrived = Checked::default();
     let receiver = arrived.receiver(move |frame| right.is(frame));
     let (simulation, device) = Simulation::with_one_card(&setup, 1, 0, receiver)?;
-    let machine = simulation.machine();
-    let stack =
-        Running::start(machine, setup.stack_params.clone(), device.sending(*features), ReceivesNothing);
-    stack.send_forever(machine, Source(InfiniteSource::new(frame)));
-
-    let phases = Phases::of_ms(machine.now_ps(), times_ms)?;
+    let device = device.sending(*features);
+    let service = device.service();
+    let phases = start(&simulation, setup.stack_params, (device, service), (frame, times_ms))?;
     let interval = simulation.measure(&phases, go_on, |_| arrived.frames())?;
     arrived.check()?;
-    let sent = interval.count(|s| s.own);
-    let card = |of: fn(&Tally) -> u64| move |s: &Snapshot<u64>| s.cards.iter().map(of).sum();
-    let without_work = interval.share(card(|card| card.wire_idle_without_work_ps));
-    let with_work = interval.share(card(|card| card.wire_idle_with_work_ps));
-    Ok(Transmit {
-        pps: interval.per_second(|s| s.own),
-        card_idle: without_work,
-        wire_idle: without_work + with_work,
-        interrupts_per_s: interval.per_second(|s| s.counters.interrupts),
-        registers_per_frame: interval.per_frame(sent).map(|each| (each.register_reads, each.register_writes)),
-        bus_busy: interval.share(|s| s.bus_busy_ps),
-        data_bursts_per_frame: interval.per(sent, card(|card| card.tx_data_bursts)),
-        cpu: interval.cpu(),
-    })
+    Ok(Transmit::of_e1000(&interval, |s| s.own))
 }
 
-/// The result of a rate-limited NIC under Linux 2.2 with Click, whose source always has another frame of
-/// `size`: frames per second, the share of the time in which it had nothing to send, interrupts per second,
-/// and how the CPU's time went.
+/// The same with a rate-limited NIC and its driver, on whichever stack.
 pub fn transmit_by_nic(
     setup: &RateLimitedSetup,
     size: Size,
     times_ms: (u32, u32),
     go_on: &dyn Fn() -> bool,
-) -> Result<(f64, f64, f64, Cpu), TrialError> {
-    let StackParams::Linux22(params) = setup.stack_params.clone() else {
-        return Err(TrialError::Testbed(format!("{} is not Linux 2.2 with Click", setup.stack)));
-    };
+) -> Result<Transmit, TrialError> {
     let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
     let arrived = Checked::default();
     let right = frame.clone();
     let receiver = arrived.receiver(move |frame| frame == right);
-    let (simulation, card, allocator) = Simulation::with_rate_limited_nic(setup, 1, 1, receiver);
-    let (machine, slot) = (simulation.machine(), card.slot());
-    let device = RateLimitedDevice::attach(card, &setup.config, allocator)
-        .map_err(|_| TrialError::Testbed("no memory for the rings".into()))?;
-    let attach = Attach { service: device.service(), device, slot };
-    let stack = Stack::start(machine, params, vec![attach], Discard);
-    stack.send_forever(machine, 0, Source(InfiniteSource::new(frame)));
-    let phases = Phases::of_ms(machine.now_ps(), times_ms)?;
-    let interval = simulation.measure(&phases, go_on, |machine| {
-        let now_ps = machine.now_ps();
-        (arrived.frames(), machine.with_world(|world| world.rate_limited_nic(slot).tx_idle_ps(now_ps)))
-    })?;
+    let stack = setup.stack_params.clone();
+    let setup = AnySetup::from(setup.clone());
+    let (simulation, device) = Simulation::with_any_card(&setup, size, (1, 0), receiver)?;
+    let service = device.service();
+    let phases = start(&simulation, stack, (device, service), (frame, times_ms))?;
+    let read = |machine: &Machine| (arrived.frames(), nic_idle_ps(machine));
+    let interval = simulation.measure(&phases, go_on, read)?;
     arrived.check()?;
-    Ok((
-        interval.per_second(|s| s.own.0),
-        interval.share(|s| s.own.1),
-        interval.per_second(|s| s.counters.interrupts),
-        interval.cpu(),
-    ))
+    Ok(Transmit::of_nic(&interval, |s| s.own.0, |s| s.own.1))
+}
+
+/// Starts a stack whose application always has another `frame` to send.
+fn start<N: Netdev<Frame = Frame, Buffer = Buf>>(
+    simulation: &Simulation,
+    stack: StackParams,
+    device: (N, Service),
+    (frame, times_ms): (Vec<u8>, (u32, u32)),
+) -> Result<Phases, TrialError> {
+    let machine = simulation.machine();
+    let stack = Running::start(machine, stack, device, ReceivesNothing);
+    stack.send_forever(machine, Source(InfiniteSource::new(frame)));
+    Phases::of_ms(machine.now_ps(), times_ms)
+}
+
+/// The time up to now in which the rate-limited NIC of a machine had nothing to send and its wire carried
+/// nothing.
+pub(crate) fn nic_idle_ps(machine: &Machine) -> u64 {
+    let now_ps = machine.now_ps();
+    machine.with_world(|world| world.rate_limited_nic(0).tx_idle_ps(now_ps))
 }

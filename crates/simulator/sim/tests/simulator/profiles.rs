@@ -99,7 +99,7 @@ fn own_machines_are_checked_like_changes() {
     std::fs::create_dir_all(&folder).unwrap();
     let refused = |text: &str| {
         let file = folder.join("mine.toml");
-        std::fs::write(&file, format!("base = 'ols2005'\n{text}")).unwrap();
+        std::fs::write(&file, format!("base = 'lunz2003'\n{text}")).unwrap();
         let machine = Some(file.display().to_string());
         kpps_sim::Choice { machine, ..Default::default() }.setup().err().map(|why| why.to_string())
     };

@@ -1,6 +1,7 @@
 //! A router between two VLANs on one wire: the project's own, on either card.
 
-use super::{FreeBsdMachine, Received, Rig};
+use super::{Received, Rig};
+use crate::any_setup::AnySetup;
 use crate::app::AppHandler;
 use crate::experiment::check_load;
 use crate::simulation::CARD;
@@ -72,7 +73,7 @@ impl FrameSource for MixedRate {
 /// A mix of tagged frames arrives at a constant rate in one VLAN and is routed into another on the same wire;
 /// the sizes of the mix are without the tag.
 pub fn route_vlans(
-    machine: &FreeBsdMachine,
+    machine: &AnySetup,
     mix: &Mix,
     offered_pps: f64,
     times_ms: (u32, u32),
