@@ -9,6 +9,7 @@ use kpps_datasheet::{Chip, reg, stat};
 use kpps_platform::wrap::Access;
 use kpps_platform::{DmaSpec, OutOfMemory, Platform};
 use kpps_qemu::qtest::{BufferPool, RingMemory};
+use std::time::Duration;
 
 /// A fault in register access: the value to use instead, or `None` to lose a write.
 type Fault = fn(Access) -> Option<u32>;
@@ -119,7 +120,7 @@ fn run_area(mut fixture: FaultyBench, area: &str) -> Report {
     let mut entries = cases::all();
     entries.extend(cases::timed());
     entries.retain(|(name, _)| name.starts_with(area));
-    suite::run(&mut fixture, &entries, &mut |_| {})
+    suite::run(&mut fixture, &entries, Duration::ZERO, &mut |_| {})
 }
 
 /// The names of the cases that failed.
@@ -217,14 +218,23 @@ fn a_failed_case_is_tried_again_where_the_host_delays_events() {
             Err(format!("wrong, attempt {}", fixture.attempts - 2).into())
         }),
     ];
-    let report = suite::run(&mut FaultyBench { slack_ns: 1, ..faulty() }, &entries, &mut |_| {});
+    let report =
+        suite::run(&mut FaultyBench { slack_ns: 1, ..faulty() }, &entries, Duration::ZERO, &mut |_| {});
     let [late, wrong] = &report.cases[..] else { panic!("{report}") };
     assert_eq!((&late.outcome, late.failed_before.as_deref()), (&Outcome::Pass, Some("late")));
     assert_eq!(wrong.outcome, Outcome::Fail { reason: "wrong, attempt 3".to_owned() });
     assert_eq!(wrong.failed_before.as_deref(), Some("wrong, attempt 2"));
     assert!(late.to_string().ends_with("an earlier attempt failed: late"), "{late}");
 
-    let report = suite::run(&mut faulty(), &entries, &mut |_| {});
+    let slow: [Entry<FaultyBench>; 1] = [("late: until the tenth attempt", |fixture| {
+        fixture.attempts += 1;
+        if fixture.attempts < 10 { Err("late".into()) } else { Ok(Verdict::Pass) }
+    })];
+    let mut bench = FaultyBench { slack_ns: 1, ..faulty() };
+    let report = suite::run(&mut bench, &slow, Duration::from_secs(3600), &mut |_| {});
+    assert_eq!((failed(&report).len(), bench.attempts), (0, 10), "{report}");
+
+    let report = suite::run(&mut faulty(), &entries, Duration::ZERO, &mut |_| {});
     assert_eq!(failed(&report).len(), 2, "{report}");
     assert!(report.cases.iter().all(|case| case.failed_before.is_none()), "{report}");
 }

@@ -62,8 +62,8 @@ pub struct TransmitRow {
 /// A process that sends, and where the CPU's time went: shares of it, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SendingProcess {
-    /// System calls that the full transmit queue refused, for each datagram that was sent.
-    pub refused_per_sent: f64,
+    /// System calls that the full transmit queue refused, for each datagram that was sent; null if none was.
+    pub refused_per_sent: Option<f64>,
     /// Time of refused calls, of idle polls, and of switches to processes that were woken.
     pub wasted: f64,
     /// Time of interrupts and the clock.

@@ -75,15 +75,17 @@ pub struct Arguments {
 /// Options of a measurement between two ports.
 #[derive(Args)]
 struct Here {
-    /// The device's work: bridge, route (IPv4), vlan-route or nat
+    /// The app that the device runs: bridge, route (IPv4), vlan-route or nat
     #[arg(long, default_value = "bridge", help_heading = heading::DEVICE_UNDER_TEST)]
     app: AppKind,
-    /// Frame sizes from which the costs are found, in bytes with FCS
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_value = "64,1518", value_parser = units::size, help_heading = heading::TRAFFIC)]
+    /// Frame sizes from which the costs are found, in bytes with FCS [default: 64 and 1518 between veths,
+    /// otherwise 64]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Vec<Size>,
-    /// Frame size that has no part in finding the costs; kpps shows how far off its prediction is
-    #[arg(long, value_name = "SIZE", default_value = "512", value_parser = units::size, help_heading = heading::TRAFFIC)]
-    check_size: Size,
+    /// Frame size that has no part in finding the costs; kpps shows how far off its prediction is [default:
+    /// 512 between veths, otherwise 96]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = heading::TRAFFIC)]
+    check_size: Option<Size>,
     /// How long each of the five trials of a size lasts
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
@@ -93,6 +95,8 @@ struct Here {
     options: PortOptions,
 }
 
+/// Options of two ports that have no effect here.
+const WITHOUT_EFFECT: [&str; 5] = ["bidirectional", "replies", "metrics", "retries", "max-shortfall"];
 /// Trials of a size, of which the median counts.
 const ROUNDS: usize = 5;
 
@@ -112,6 +116,11 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let base = machine.with_one_driver(OnTop::default())?;
     let (mut files, given) = match ports.is_empty() {
         false => {
+            if let Some(option) = here.names().find(|name| WITHOUT_EFFECT.contains(name)) {
+                return Err(Failure::Input(format!(
+                    "--{option} has no effect on this measurement, which floods the device in one direction: leave it out"
+                )));
+            }
             let files = outputs.open(session, "calibrate-host")?;
             (files, measured_here(&ports, here.options(), base, session)?)
         }
@@ -160,29 +169,34 @@ fn measured_here(names: &[String], here: Here, base: Choice, session: &Session) 
     let machine = base.machine.clone().unwrap_or_else(|| like_this_host().into());
     let base = Choice { machine: Some(machine), app: Some(app), one_way: true, ..base };
     let base = base.with_machines_driver()?;
-    // A machine that cannot be simulated is refused before anything is measured.
-    base.setup()?;
+    let ports = Ports::resolve(names, pair, options)?;
+    let between_veths = ports.are_veths_here();
+    let bytes =
+        |bytes: u16| Size::with_fcs(bytes).max(ports.size().unwrap_or(Size::MIN)).max(base.default_size());
+    let (usual, usual_check): (&[u16], u16) = if between_veths { (&[64, 1518], 512) } else { (&[64], 96) };
+    let sizes = if sizes.is_empty() { usual.iter().map(|size| bytes(*size)).collect() } else { sizes };
+    let check_size = check_size.unwrap_or_else(|| bytes(usual_check));
     let all: Vec<Size> = sizes.iter().copied().chain([check_size]).collect();
     let in_words: Vec<String> = all.iter().map(|size| format!("size {}", size.bytes_with_fcs())).collect();
     kpps_methods::refuse_twice(in_words.iter().map(String::as_str))?;
-    let ports = Ports::resolve(names, pair, options)?;
-    if ports.is_bidirectional() {
-        return Err(Failure::Input(
-            "the costs are found with frames in one direction: leave out the other".into(),
-        ));
-    }
+    // A machine that cannot be calibrated is refused before anything is measured.
+    let check =
+        |size: &Size| Measured::check(*size, &base).map_err(|error| Failure::Input(error.to_string()));
+    all.iter().try_for_each(check)?;
     let OpenTestbed { mut testbed, environment, .. } = ports.testbed(session)?;
+    let mut bare = if between_veths { Some(ports.bare(session)?) } else { None };
     session.watch();
     let progress = Progress::of(format!("kpps calibrate-host: {}", names.join(",")));
+    progress.wants(all.len() * ROUNDS * if between_veths { 2 } else { 1 });
     let view = session.line(progress.clone());
     let mut measured = Vec::new();
     for size in all {
         let load = Load::of(0.0, size).lasting_ms(0, units::millis(duration));
         let rounds = Rounds { rounds: ROUNDS, load, go_on: &|| session.goes_on(), observer: &progress };
-        let cost = rounds.measure(&mut *testbed, || ports.bare(session));
-        let cost = cost.map_err(|failure: Failure| match measured.is_empty() {
-            true => failure,
-            false => failure.with(&so_far(&measured)),
+        let cost = rounds.measure(&mut *testbed, bare.as_deref_mut());
+        let cost = cost.map_err(|error| match (Failure::from(error), measured.is_empty()) {
+            (failure, true) => failure,
+            (failure, false) => failure.with(&so_far(&measured)),
         })?;
         measured.push((size, cost));
     }
@@ -191,7 +205,7 @@ fn measured_here(names: &[String], here: Here, base: Choice, session: &Session) 
     let mut curves: Vec<Measured> = measured.iter().map(of_cost).collect();
     let checks = curves.split_off(sizes.len());
     let environment =
-        Environment { duration_s: Some(duration.as_secs_f64()), app: Some(app.name().into()), ..environment };
+        Environment { duration_s: Some(duration.as_secs_f64()), app: base.app_name(), ..environment };
     Ok(Given { base, curves, checks, environment: Some(environment), on: names.join(",") })
 }
 

@@ -16,6 +16,12 @@ const WARMUP_MS: u32 = 10;
 /// The same for a program, which may sleep for several ticks of the clock.
 const WARMUP_OF_PROGRAM_MS: u32 = 50;
 
+/// How long is measured by default: with the kernel's own source, and with a program.
+const OF_KERNEL: Duration = Duration::from_millis(50);
+const OF_PROGRAM: Duration = Duration::from_millis(500);
+/// A program is measured for this many times its sleep, or the time between two of its datagrams, at least.
+const TIMES: u32 = 10;
+
 /// The options of the kernel's own source, which programs and rate-limited NICs do not have.
 const FEATURES: [&str; 5] = ["fragments", "coalesce", "checksum", "vlan_insertion", "segments"];
 
@@ -59,7 +65,7 @@ pub struct Arguments {
     /// With --program ttcp: how long it sleeps when the transmit queue is full [default: 1ms]
     #[arg(long, value_name = "TIME", requires = "program", value_parser = units::duration)]
     sleep: Option<Duration>,
-    /// With --program netsend: the number of datagrams that it sends per second
+    /// With --program netsend: its rate in datagrams per second, as 10kpps
     #[arg(long, requires = "program", value_parser = bounds::rate_pps)]
     rate: Option<f64>,
     /// Frame size in bytes with FCS
@@ -81,9 +87,9 @@ pub struct Arguments {
     /// segments
     #[arg(long, value_name = "SEGMENTS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "checksum")]
     segments: u16,
-    /// How long to measure, in virtual time
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration, help_heading = heading::TIME)]
-    duration: Duration,
+    /// How long to measure, in virtual time [default: 50ms; with --program 500ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
+    duration: Option<Duration>,
     #[command(flatten)]
     resume: Resume,
     #[command(flatten)]
@@ -98,7 +104,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let setups = sending.setups(sending.drivers(&arguments.machine.driver)?)?;
     let mut files = arguments.outputs.open(session, "transmit")?;
     kpps_methods::refuse_twice(setups.iter().map(AnySetup::name))?;
-    let millis = units::millis(arguments.duration);
+    let millis = units::millis(arguments.duration()?);
     let warmup_ms = if arguments.program.is_some() { WARMUP_OF_PROGRAM_MS } else { WARMUP_MS };
     session.watch();
     let finished = arguments.resume.finished(session)?;
@@ -113,6 +119,22 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
 }
 
 impl Arguments {
+    /// How long to measure: long enough for a program that sleeps, or sends seldom.
+    fn duration(&self) -> Result<Duration, Failure> {
+        let usual = if self.program.is_some() { OF_PROGRAM } else { OF_KERNEL };
+        let duration = self.duration.unwrap_or(usual);
+        let apart = self.rate.map_or(Duration::ZERO, |pps| Duration::from_secs_f64(1.0 / pps));
+        let least = TIMES * self.sleep.unwrap_or_default().max(apart);
+        match duration < least {
+            true => Err(Failure::Input(format!(
+                "in {} ms this program sleeps or sends only a few times: give --duration {}ms or more",
+                units::millis(duration),
+                units::millis(least)
+            ))),
+            false => Ok(duration),
+        }
+    }
+
     /// Where the frames come from.
     fn sender(&self) -> Result<(Sender, Activity), Failure> {
         if let Some(program) = self.program {

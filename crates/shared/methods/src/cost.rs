@@ -15,10 +15,14 @@ use kpps_frames::rate::Rate;
 /// Loss ratio above which a device cannot take what it is offered.
 pub const OVERLOAD: f64 = 0.05;
 
-/// How the places begin or end at which frames are lost because a CPU has no time for them: in the simulator,
-/// on cards, and in Linux. A place that is not known counts, too.
-const NO_CPU_TIME: [&str; 8] =
-    ["fifo", "ring", "backlog", "queue", "rx_dropped", "rx_missed_errors", "rx_fifo_errors", UNEXPLAINED];
+/// The last words of places in which frames are lost because a CPU has no time for them: on a host, and in
+/// the simulator. Frames that no place explains count, too: of a device on another host no place is known.
+const NO_CPU_TIME: [&str; 7] =
+    ["backlog", "rx_dropped", "rx_missed_errors", "rx_fifo_errors", "ring", "queue", UNEXPLAINED];
+/// The last words of places in which the tester loses frames: they have passed the device.
+const OF_THE_TESTER: [&str; 2] = [SHORTFALL, "missed"];
+/// The share of the wire's frames from which on the wire is the limit.
+const FULL: f64 = 0.9;
 
 /// The CPU time of a frame in a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,12 +50,14 @@ pub struct Rounds<'a> {
     pub observer: &'a dyn Observer,
 }
 
-/// The place at which most frames of the device were lost, if a CPU without time is not the reason there.
+/// The place in which the device lost most frames, if it is one that says nothing about its CPU: a rate
+/// limit, a filter.
 pub fn lost_elsewhere(trial: &Trial) -> Option<&str> {
-    let losses = trial.ledger.losses().into_iter().filter(|(place, _)| *place != SHORTFALL);
+    let last_word = |place: &str| place.rsplit(' ').next().unwrap_or_default().to_owned();
+    let losses = trial.ledger.losses().into_iter();
+    let losses = losses.filter(|(place, _)| !OF_THE_TESTER.contains(&last_word(place).as_str()));
     let (place, _) = losses.max_by_key(|(_, frames)| *frames)?;
-    let is_no_time = NO_CPU_TIME.iter().any(|word| place.ends_with(word));
-    (!is_no_time).then_some(place)
+    (!NO_CPU_TIME.contains(&last_word(place).as_str())).then_some(place)
 }
 
 impl Rounds<'_> {
@@ -63,43 +69,40 @@ impl Rounds<'_> {
         Ok(trial)
     }
 
-    /// The CPU time of a frame in `device`. `bare` opens a cable without a device; it is called at most once,
-    /// and only if the device passes on all that the tester can send. It returns `None` if the device has a
-    /// CPU of its own.
+    /// The CPU time of a frame in `device`. `bare` is a cable without a device, if device and tester share
+    /// the CPUs of a host.
     ///
     /// # Errors
-    /// An error of a trial or of `bare`; a device that is faster than the tester, or loses frames for another
-    /// reason; and rounds that differ too much.
-    pub fn measure<E: From<TrialError>>(
+    /// An error of a trial; a device that does not fit this measurement: see the messages; and rounds that
+    /// differ too much.
+    pub fn measure(
         &self,
         device: &mut dyn Testbed,
-        bare: impl FnOnce() -> Result<Option<Box<dyn Testbed>>, E>,
-    ) -> Result<FrameCost, E> {
-        let first = self.flood(device, "all that can be sent")?;
-        if first.loss_ratio > OVERLOAD {
-            return Ok(self.overloaded(device, first)?);
-        }
-        match bare()? {
-            Some(mut bare) => Ok(self.shared(device, &mut *bare, first)?),
-            None => Err(no_cost(format!(
-                "the device loses {:.1} % of all that the tester can send, and is overloaded only above {:.0} %: \
-                take a faster tester",
-                first.loss_ratio * 100.0,
-                OVERLOAD * 100.0
-            ))
-            .into()),
+        bare: Option<&mut (dyn Testbed + 'static)>,
+    ) -> Result<FrameCost, TrialError> {
+        match bare {
+            Some(bare) => self.shared(device, bare),
+            None => self.overloaded(device),
         }
     }
 
     /// The cost in a device whose own CPU is busy all the time.
-    fn overloaded(&self, device: &mut dyn Testbed, first: Trial) -> Result<FrameCost, TrialError> {
+    fn overloaded(&self, device: &mut dyn Testbed) -> Result<FrameCost, TrialError> {
+        let wire_pps = device.known_line_rate_pps(&self.load.sizes)?;
         let mut rounds = Vec::new();
-        let mut next = Some(first);
         for _ in 0..self.rounds {
-            let trial = match next.take() {
-                Some(first) => first,
-                None => self.flood(device, "all that can be sent")?,
-            };
+            let trial = self.flood(device, "all that can be sent")?;
+            if trial.loss_ratio <= OVERLOAD {
+                let full = wire_pps.is_some_and(|wire_pps| trial.sent_pps > FULL * wire_pps);
+                return Err(no_cost(format!(
+                    "the device loses {:.1} % of {:.1} kpps, {}, and is overloaded only above {:.0} %: {}",
+                    trial.loss_ratio * 100.0,
+                    trial.sent_pps / 1e3,
+                    if full { "which fill the wire" } else { "the most that the tester can send" },
+                    OVERLOAD * 100.0,
+                    if full { "take smaller frames" } else { "take a faster tester" },
+                )));
+            }
             if let Some(place) = lost_elsewhere(&trial) {
                 return Err(no_cost(format!(
                     "most frames are lost at {place}, which does not show how busy the CPU is: remove that limit"
@@ -111,20 +114,21 @@ impl Rounds<'_> {
     }
 
     /// The cost in a device that works on the sender's CPU.
-    fn shared(
-        &self,
-        device: &mut dyn Testbed,
-        bare: &mut dyn Testbed,
-        first: Trial,
-    ) -> Result<FrameCost, TrialError> {
+    fn shared(&self, device: &mut dyn Testbed, bare: &mut dyn Testbed) -> Result<FrameCost, TrialError> {
         let each_ns = |trial: &Trial| trial.seconds * 1e9 / trial.sent as f64;
         let (mut rounds, mut testers_ns) = (Vec::new(), Vec::new());
-        let mut next = Some(first);
         for _ in 0..self.rounds {
-            let through = match next.take() {
-                Some(first) => first,
-                None => self.flood(device, "through the device")?,
-            };
+            let through = self.flood(device, "through the device")?;
+            if through.loss_ratio > OVERLOAD {
+                let lost = through.ledger.losses().into_iter().filter(|(place, _)| *place != SHORTFALL);
+                let place = lost.max_by_key(|(_, frames)| *frames).map_or("", |(place, _)| place);
+                return Err(no_cost(format!(
+                    "the device loses {:.1} % of the frames, most at {place}, so it does not work on the sender's CPU \
+                    alone: remove rate limits, let the interfaces' softirqs run on the sender's CPU, or measure when \
+                    the host is idle",
+                    through.loss_ratio * 100.0
+                )));
+            }
             let tester_ns = each_ns(&self.flood(bare, "over a bare cable")?);
             testers_ns.push(tester_ns);
             rounds.push((through.sent_pps, each_ns(&through) - tester_ns));
@@ -137,10 +141,13 @@ impl Rounds<'_> {
 fn cost(rounds: &[(f64, f64)], tester_ns: Option<f64>) -> Result<FrameCost, TrialError> {
     let times_ns: Vec<f64> = rounds.iter().map(|(_, ns)| *ns).collect();
     let least_ns = times_ns.iter().copied().fold(f64::INFINITY, f64::min);
-    let most_ns = times_ns.iter().copied().fold(0.0, f64::max);
+    let most_ns = times_ns.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if !most_ns.is_finite() {
+        return Err(no_cost("no frame comes through".into()));
+    }
     let loads: Vec<f64> = rounds.iter().map(|(pps, _)| *pps).collect();
     match (median(&loads), median(&times_ns)) {
-        (Some(offered_pps), Some(ns)) if least_ns > 0.0 && most_ns.is_finite() => {
+        (Some(offered_pps), Some(ns)) if least_ns > 0.0 => {
             Ok(FrameCost { offered_pps, ns, range_ns: [least_ns, most_ns], tester_ns })
         }
         _ => Err(no_cost(format!(
@@ -210,8 +217,11 @@ mod tests {
         seen: &dyn Observer,
     ) -> Result<FrameCost, TrialError> {
         let load = Load::of(0.0, Size::MIN);
-        Rounds { rounds: 3, load, go_on: &|| true, observer: seen }
-            .measure(&mut device, || Ok(bare.map(|bare| Box::new(bare) as Box<dyn Testbed>)))
+        let rounds = Rounds { rounds: 3, load, go_on: &|| true, observer: seen };
+        match bare {
+            Some(mut bare) => rounds.measure(&mut device, Some(&mut bare)),
+            None => rounds.measure(&mut device, None),
+        }
     }
 
     fn close(a: f64, b: f64) -> bool {
@@ -246,11 +256,35 @@ mod tests {
     #[test]
     fn what_says_nothing_about_the_cpu_is_no_cost() {
         let refused = |device, bare| measured(device, bare, &()).unwrap_err().to_string();
-        let shaped = refused(Flooded::new(&[1000.0], 5000.0, "d1 tbf"), None);
-        assert!(shaped.contains("most frames are lost at d1 tbf"), "{shaped}");
-        let fast = refused(Flooded::new(&[1000.0], 1020.0, "ring"), None);
-        assert!(fast.contains("loses 2.0 % of all"), "{fast}");
-        let noisy = refused(Flooded::new(&[2000.0, 1900.0], 1.0, ""), Some(Flooded::new(&[1950.0], 1.0, "")));
+        let bare = || Some(Flooded::new(&[1950.0], 1.0, ""));
+        for place in ["d1 tbf", "pb pfifo", "r/r0 netfilter drop (nft_do_chain)"] {
+            let limited = refused(Flooded::new(&[1000.0], 5000.0, place), None);
+            assert!(limited.contains(&format!("most frames are lost at {place},")), "{limited}");
+            let limited = refused(Flooded::new(&[1000.0], 5000.0, place), bare());
+            assert!(limited.contains(&format!("80.0 % of the frames, most at {place}")), "{limited}");
+        }
+        let fast = refused(Flooded::new(&[1020.0], 1040.0, "ring"), None);
+        assert!(fast.contains("loses 1.9 % of 980.4 kpps, which fill the wire"), "{fast}");
+        let slow = refused(Flooded::new(&[2000.0], 1.0, ""), None);
+        assert!(slow.contains("loses 0.0 % of 500.0 kpps, the most that the tester can send"), "{slow}");
+        let fast_at_last = refused(Flooded::new(&[1000.0, 2000.0], 1500.0, "d1 backlog"), None);
+        assert!(fast_at_last.contains("loses 0.0 % of 500.0 kpps"), "{fast_at_last}");
+        let noisy = refused(Flooded::new(&[2000.0, 1900.0], 1.0, ""), bare());
         assert!(noisy.contains("the rounds give -50 to 50 ns for a frame"), "{noisy}");
+        let none = refused(Flooded::new(&[1000.0], 1e12, "d1 backlog"), None);
+        assert!(none.contains("no frame comes through"), "{none}");
+    }
+
+    #[test]
+    fn frames_that_the_tester_missed_were_not_lost_in_the_device() {
+        let lost = |places: &[(&str, u64)]| {
+            let dropped = places.iter().map(|(place, frames)| ((*place).to_owned(), *frames)).collect();
+            let ledger = Ledger { sent: 100, delivered: 10, dropped, ..Ledger::default() };
+            let trial = Trial::new(100.0, 1.0, [100, 0, 10], ledger).unwrap();
+            lost_elsewhere(&trial).map(str::to_owned)
+        };
+        assert_eq!(lost(&[("packet:b missed", 60), ("d1 backlog", 30)]), None);
+        assert_eq!(lost(&[("packet:b missed", 60), ("d1 fq_codel", 30)]), Some("d1 fq_codel".into()));
+        assert_eq!(lost(&[("d1 backlog", 10)]), None, "most frames are unexplained");
     }
 }

@@ -42,6 +42,9 @@ fn screen(document: &HostCalibration) -> String {
         errors(&mut text, found.len(), median, largest);
     }
     points(&mut text, "The same, where it had no part in finding the constants:", &checks);
+    if !checks.is_empty() && checks.iter().all(|point| point.tester_ns.is_some()) {
+        text += "\nFrame sizes make no difference in the simulator here: the errors show how much they make on the host.\n";
+    }
     if let Some(check) = &document.check {
         errors(&mut text, check.points, check.median_error, check.largest_error);
         let _ = writeln!(

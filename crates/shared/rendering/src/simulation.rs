@@ -151,7 +151,7 @@ fn sending_process(document: &Transmit, width: usize) -> String {
         line(
             &row.name,
             [
-                shown(Some(process.refused_per_sent), 3),
+                shown(process.refused_per_sent, 3),
                 percent(process.wasted),
                 percent(process.interrupt_load),
                 percent(process.system_load),

@@ -137,7 +137,7 @@ impl Choice {
     }
 
     /// The app's name in results.
-    fn app_name(&self) -> Option<String> {
+    pub fn app_name(&self) -> Option<String> {
         self.app.map(|app| format!("{app}{}", if self.one_way { Self::ONE_WAY } else { "" }))
     }
 

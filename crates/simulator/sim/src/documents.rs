@@ -28,8 +28,8 @@ pub fn transmit(
         program,
         ..AnySetup::environment_of(setups)
     };
-    let process = |process: Process| simulation::SendingProcess {
-        refused_per_sent: rounded(process.refused),
+    let process = |sent: &Transmit, process: Process| simulation::SendingProcess {
+        refused_per_sent: Some(rounded(process.refused)).filter(|_| sent.pps > 0.0),
         wasted: rounded(process.wasted),
         interrupt_load: rounded(process.load.interrupt),
         system_load: rounded(process.load.system),
@@ -48,7 +48,7 @@ pub fn transmit(
         registers_per_frame: sent
             .registers_per_frame
             .map(|(read, write)| Registers { read: rounded(read), write: rounded(write) }),
-        process: by.map(process),
+        process: by.map(|by| process(sent, by)),
     };
     simulation::Transmit {
         environment,

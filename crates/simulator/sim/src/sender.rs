@@ -51,6 +51,11 @@ impl Sender {
             (Self::Kernel(_), AnySetup::RateLimited(setup)) => {
                 transmit_by_nic(setup, size, times_ms, go_on).map(alone)
             }
+            (Self::Process(_), _) if size > Size::MAX_STANDARD => Err(TrialError::Load(format!(
+                "the datagrams of a process have frames of {} B at most here, not of {} B",
+                Size::MAX_STANDARD.bytes_with_fcs(),
+                size.bytes_with_fcs()
+            ))),
             (Self::Process(program), setup) => {
                 let payload = size.bytes_without_fcs().saturating_sub(HEADER_BYTES);
                 let freebsd::Sent { frames, process } =

@@ -72,8 +72,8 @@ pub struct PortPair {
     /// trial is no valid measurement of the device under test [default: 0.1%]
     #[arg(long, value_name = "SHARE", value_parser = kpps_methods::bounds::loss, help_heading = heading::BOUNDS)]
     max_shortfall: Option<f64>,
-    /// Send no learning frames before a trial: the first frame that the device under test gets is one of the
-    /// trial. It may lose or flood frames until it knows the stations. Only gateways are resolved before
+    /// Send no learning frames before a trial. The device under test may lose or flood the first frames,
+    /// until it knows the stations. With --gateway, ARP or neighbour discovery still comes before the trial
     #[arg(long, conflicts_with = "replies", help_heading = heading::TRAFFIC)]
     no_learning: bool,
     /// Also offer the same load from the second port to the first
@@ -83,6 +83,21 @@ pub struct PortPair {
     /// UDP ports from which a flow arrives. A NAT or a stateful firewall between the ports needs this
     #[arg(long, help_heading = heading::LOAD)]
     replies: bool,
+}
+
+/// Whether a port is an end of a veth.
+#[cfg(target_os = "linux")]
+fn is_veth(spec: &Spec) -> bool {
+    let interface = match spec {
+        Spec::Packet(interface) | Spec::Auto(interface) | Spec::Xdp { interface, .. } => interface,
+        Spec::Card(..) | Spec::Udp { .. } => return false,
+    };
+    kpps_linux::ethtool::driver(interface).is_ok_and(|driver| driver == "veth")
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_veth(_: &Spec) -> bool {
+    false
 }
 
 /// Two ports with a cable of their own between them.
@@ -185,20 +200,14 @@ impl Ports {
         })
     }
 
-    /// A cable without a device, with ports of the same kinds and the same frames, if the device under test
-    /// works on CPUs of this host: if both ports are ends of veths. `None` for other ports.
+    /// Whether both ports are ends of veths on this host: a device between them works on this host's CPUs.
+    pub fn are_veths_here(&self) -> bool {
+        self.hosts().iter().all(Option::is_none) && self.specs.iter().all(is_veth)
+    }
+
+    /// A cable without a device, with ports of the same kinds and the same frames.
     #[cfg(target_os = "linux")]
-    pub fn bare(&self, session: &Session) -> Result<Option<Box<dyn Testbed>>, Failure> {
-        let is_veth = |spec: &Spec| {
-            let interface = match spec {
-                Spec::Packet(interface) | Spec::Auto(interface) | Spec::Xdp { interface, .. } => interface,
-                Spec::Card(..) | Spec::Udp { .. } => return false,
-            };
-            kpps_linux::ethtool::driver(interface).is_ok_and(|driver| driver == "veth")
-        };
-        if self.hosts().iter().any(Option::is_some) || !self.specs.iter().all(is_veth) {
-            return Ok(None);
-        }
+    pub fn bare(&self, session: &Session) -> Result<Box<dyn Testbed>, Failure> {
         let cable = kpps_linux::Cable::lay()?;
         let mut specs = self.specs.clone();
         for (spec, end) in specs.iter_mut().zip(cable.ends()) {
@@ -211,15 +220,14 @@ impl Ports {
         let ends = self.traffic.ends(&[], None).map_err(Failure::Input)?;
         let mut tester = Tester::new(specs, ports, ends, &[])?;
         tester.flows = self.traffic.plan();
-        (tester.retries, tester.max_shortfall) = (self.pair.retries, self.pair.max_shortfall);
         let testbed = PortsTestbed { tester, drain: self.drain(), bidirectional: false };
-        Ok(Some(Box::new(Bare { testbed, _cable: cable })))
+        Ok(Box::new(Bare { testbed, _cable: cable }))
     }
 
     /// There are no veths.
     #[cfg(not(target_os = "linux"))]
-    pub fn bare(&self, _: &Session) -> Result<Option<Box<dyn Testbed>>, Failure> {
-        Ok(None)
+    pub fn bare(&self, _: &Session) -> Result<Box<dyn Testbed>, Failure> {
+        Err(Failure::Input("only Linux has veths".into()))
     }
 
     /// The size of frames, if a given packet or its encapsulation determines it.

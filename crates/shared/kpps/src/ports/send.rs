@@ -54,8 +54,8 @@ pub struct Arguments {
     /// Stop after this many frames
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
-    /// Frames that cannot be sent within a millisecond of their times: skip leaves them out, send sends them
-    /// late, so that all frames of --count or of a capture are sent
+    /// Frames that cannot be sent within a millisecond of their times. skip: they are left out, and --count
+    /// counts the others. send: they are sent late, and the run takes as long as --count or the capture needs
     #[arg(long, value_enum, value_name = "skip|send", hide_possible_values = true, default_value_t = LateFrames::Skip, help_heading = heading::LOAD)]
     late: LateFrames,
     /// Stop after this time [default: 2s; with --count: no limit]
@@ -133,7 +133,15 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let rate = load.rate(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());
     let rate = times.as_ref().map_or(rate, |times| Rate::Pps(times.mean_pps()));
     let offered = rate.pps();
-    if arguments.late == LateFrames::Send && offered.is_none() {
+    let sends_all = arguments.late == LateFrames::Send;
+    if sends_all && (arguments.duration.is_some() || arguments.count.is_none() && replay.is_none()) {
+        return Err(Failure::Input(
+            "--late send ends after a number of frames, not after a time: give --count or --replay, and leave out \
+             --duration"
+                .into(),
+        ));
+    }
+    if sends_all && offered.is_none() {
         return Err(Failure::Input(
             "--late send is for frames with times, and a load as fast as possible has none: give --load"
                 .into(),
@@ -155,7 +163,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     };
     let duration = match (arguments.duration, plan.count) {
         (None, None) => Some(Duration::from_secs(2)),
-        (given, _) => given.or(whole),
+        (given, _) => given.or(whole.filter(|_| !sends_all)),
     };
     let job = Job { command: "send", specs, offered_pps: offered, duration };
     let (sent, mut run) = arguments.run.run(session, &job, &mut ports, |ports, watch| {

@@ -124,16 +124,18 @@ pub(super) fn frames(trial: &DetailedTrial) -> String {
     }
 }
 
-/// A hint if no frame arrived, neither before the trial nor in it, and nothing else explains why.
+/// A hint if no frame arrived in the trial, none was seen to arrive before it, and nothing else explains why.
 pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
     let is_cause = |doubt: &Doubt| matches!(doubt, Doubt::OtherStation { .. } | Doubt::LinkChanged { .. });
-    let is_silent = trial.environment.is_between_ports() && trial.fate.received == 0;
+    let is_silent = trial.fate.received == 0;
     let says = match trial.learned {
-        Some(true) => return None,
         Some(false) => {
             "No frame arrived before the trial: check that the device under test is on and connected to these ports"
         }
-        None => "No frame arrived: check that the device under test is on and connected to these ports",
+        None if trial.environment.is_between_ports() => {
+            "No frame arrived: check that the device under test is on and connected to these ports"
+        }
+        _ => return None,
     };
     (is_silent && !trial.doubts.iter().any(is_cause)).then_some(says)
 }
@@ -170,5 +172,11 @@ mod tests {
         assert!(silent(0, vec![Doubt::Unexplained { frames: 9 }]));
         assert!(!silent(1, vec![]), "something arrived");
         assert!(!silent(0, vec![Doubt::OtherStation { place: "r0".into(), frames: 9 }]));
+        let untried = |testbed: &[&str]| {
+            let environment = kpps_documents::Environment::on(testbed.iter().copied());
+            super::silent(&DetailedTrial { environment, ..Default::default() })
+        };
+        assert!(untried(&["packet:a", "packet:b"]).is_some_and(|hint| hint.starts_with("No frame arrived:")));
+        assert_eq!(untried(&["known:1Mpps"]), None, "no ports, no cable");
     }
 }

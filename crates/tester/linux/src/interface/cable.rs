@@ -1,6 +1,7 @@
 //! A virtual cable: two interfaces that are connected to each other and to nothing else.
 
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,8 +27,11 @@ impl Cable {
         let [a, b] = &ends;
         ip(&["link", "add", "name", a, "type", "veth", "peer", "name", b])?;
         let cable = Self { ends };
+        let has_ipv6 = Path::new("/proc/sys/net/ipv6").exists();
         for end in &cable.ends {
-            ip(&["link", "set", "dev", end, "addrgenmode", "none"])?;
+            if has_ipv6 {
+                ip(&["link", "set", "dev", end, "addrgenmode", "none"])?;
+            }
             ip(&["link", "set", "dev", end, "up"])?;
         }
         Ok(cable)
@@ -70,7 +74,7 @@ mod tests {
                 return;
             }
         };
-        let exists = |end: &str| std::path::Path::new("/sys/class/net").join(end).exists();
+        let exists = |end: &str| Path::new("/sys/class/net").join(end).exists();
         let ends = cable.ends().clone();
         assert!(ends.iter().all(|end| exists(end) && end.len() <= 15), "{ends:?}");
         drop(cable);

@@ -421,3 +421,28 @@ fn learning_frames_can_be_left_out() {
     let output = kpps_trial(&net, &["--load", "5kpps", "--duration", "100ms", "--no-learning", "--replies"]);
     assert_eq!(output.status.code(), Some(2), "a second port that replies must learn the flows");
 }
+
+/// Late frames are sent late where that is asked for: those of a count, and those of a capture.
+#[test]
+fn frames_that_are_late_are_sent_late_where_that_is_asked_for() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let seen = capture(folder.path());
+    let seen = seen.to_str().unwrap();
+    // Ten times as fast as any of these ports can send.
+    let loads: [(&[&str], u64); 2] =
+        [(&["--load", "14Mpps", "--count", "20000"], 20_000), (&["--replay", seen, "--speed", "1000x"], 400)];
+    for (words, frames) in loads {
+        let send = |late| {
+            let output = net.kpps(&[&["send", "packet:a", "--json", "--late", late], words].concat());
+            document(&output)["load"].clone()
+        };
+        let all = send("send");
+        assert_eq!((number(&all, "intended"), number(&all, "shortfall")), (frames, 0), "{all}");
+        let lateness = &all["lateness"];
+        assert!(number(lateness, "frames") <= frames, "{all}");
+        assert_eq!(send("skip")["lateness"], Value::Null);
+    }
+    let refused = net.kpps(&["send", "packet:a", "--load", "1kpps", "--late", "send"]);
+    assert_eq!(refused.status.code(), Some(2), "nothing would end it");
+}

@@ -248,8 +248,8 @@ impl Timetable {
         self.drawn.0
     }
 
-    /// When a frame is due, in s; the first frame is 0. A table that is asked this must not be asked for
-    /// frames that are due, and frames must not decrease.
+    /// When a frame is due, in s; the first frame is 0. Use a clone for this method alone, and ask for frames
+    /// in their order.
     pub fn time_of(&mut self, frame: u64) -> f64 {
         let first_of = |burst: u64| frame / burst * burst;
         match self.shape {

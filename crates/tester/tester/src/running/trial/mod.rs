@@ -47,8 +47,9 @@ pub struct Tester {
     metrics: Option<Metrics>,
     /// The flows of each direction.
     pub flows: FlowPlan,
-    /// Whether learning frames open the paths before a trial. Without them the first frame that a device
-    /// under test gets is one of the trial; only routers are still asked for their station addresses.
+    /// Whether learning frames open the paths before a trial. Without them only routers are asked for their
+    /// station addresses. After a trial whose last frames did not arrive, learning frames show in any case
+    /// whether the device under test still works.
     pub learning: bool,
     /// The highest rate that the senders reach, in frames per second, if it is known. It limits changes of
     /// the rate during a trial.

@@ -31,7 +31,7 @@ pub(super) fn new_trial() -> u32 {
 impl Tester {
     /// Opens the paths of an offer, and notes the routers on them.
     pub(super) fn open_paths(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
-        let paths = self.learn(offer.bidirectional, go_on)?;
+        let paths = self.learn(offer.bidirectional, false, go_on)?;
         let is_silent = |(from, _): &&(usize, usize)| paths.to[*from].is_none() && go_on();
         if let Some(&(from, _)) = offer.directions().iter().find(is_silent)
             && let Some(gateway) = self.ends[from].gateway
@@ -56,8 +56,9 @@ impl Tester {
 
     /// Learns the next hops before a trial, and whether the paths are open. If the second end replies, it
     /// also learns the addresses with which flows arrive.
-    fn learn(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
-        if !self.learning {
+    /// `after` a trial, learning frames are sent in any case.
+    fn learn(&mut self, bidirectional: bool, after: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
+        if !self.learning && !after {
             let routers = learn::resolve(&mut self.ports, &self.ends, go_on)?;
             let to = [0, 1].map(|at: usize| match self.ends[at].gateway {
                 _ if self.ends[at].to.is_some() => self.ends[at].to,
@@ -132,14 +133,14 @@ impl Tester {
         Ok([arrived.iter().map(answer).collect(), sent.iter().map(reply).collect()])
     }
 
-    /// Whether frames arrive now, in all directions of an offer. Without learning that is not tried.
+    /// Whether frames arrive now, in all directions of an offer. It sends learning frames.
     ///
     /// # Errors
     /// [`Error::Trouble`].
     pub fn is_open(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        match self.learn(bidirectional, go_on) {
+        match self.learn(bidirectional, true, go_on) {
             Err(Error::Unanswerable { .. }) => Ok(false),
-            paths => Ok(paths?.open.unwrap_or(true)),
+            paths => Ok(paths?.open == Some(true)),
         }
     }
 }
