@@ -332,8 +332,11 @@ fn lost(seen: &[Seen], on_ports: bool) -> String {
 }
 
 /// The sentence about members of `lossless` whose queues grew at the highest load: they lose frames later.
+/// Queues that are long may hold frames until after the trial, and hide their growth: these frames did not
+/// arrive, and were lost at no place.
 fn grew(lossless: &[&Seen]) -> String {
-    let names: Vec<&str> = lossless.iter().filter(|s| !s.last.is_steady()).map(|s| s.name).collect();
+    let has_grown = |s: &&&Seen| !s.last.is_steady() || s.last.exact_loss_ratio() > 0.0;
+    let names: Vec<&str> = lossless.iter().filter(has_grown).map(|s| s.name).collect();
     match names[..] {
         [] => String::new(),
         [one] if lossless.len() == 1 => {
@@ -437,6 +440,13 @@ mod tests {
         assert_eq!(first, TO_LINE_RATE.to_owned() + "a holds 1129 kpps.");
         let later =
             "At the highest load, a loses no frame yet, but queues grew: a loses frames in a longer trial.";
+        assert_eq!(second, later);
+        // A queue whose frames come only after the trial.
+        let mut long = series("a", "ring", 1.0, &[(100, 100), (1488, 1488)]);
+        if let Some(last) = long.points.last_mut() {
+            (last.sent, last.delivered, last.delivered_pps, last.loss_ratio) = (1488, 900, 900e3, 0.395);
+        }
+        let [_, second] = sentences(vec![long], true);
         assert_eq!(second, later);
         let up = series("b", "ring", 1.0, &[(100, 100), (1488, 1488)]);
         let [first, second] = sentences(vec![grows("a"), up], true);

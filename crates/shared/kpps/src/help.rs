@@ -58,9 +58,9 @@ fn with_size(arg: Arg) -> Arg {
         let takes_one = arg.get_value_delimiter().is_none();
         help += if takes_one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
     }
-    // The default depends on the app.
-    help +=
-        if arg.get_default_values().is_empty() { " [default: 64; with --app vlan-route: 68]" } else { "" };
+    // The default depends on the app, if the option does not name another.
+    let names_default = help.contains("[default:") || !arg.get_default_values().is_empty();
+    help += if names_default { "" } else { " [default: 64; with --app vlan-route: 68]" };
     arg.help(help)
 }
 
