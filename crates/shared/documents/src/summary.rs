@@ -2,7 +2,7 @@
 
 use crate::trial::limited;
 use crate::words::{list, percent};
-use crate::{Environment, KEEPS_UP_LOSS, SHORTFALL, Series, Trial, places};
+use crate::{Environment, KEEPS_UP_LOSS, Series, Trial, places};
 use std::collections::BTreeMap;
 
 /// Below this share of its peak, a series does not hold its rate: it falls.
@@ -235,22 +235,12 @@ fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<
     groups
 }
 
-/// The losses at the highest load, by place. Generator shortfall is no loss, and frames that the tester's
-/// port missed had passed the device under test.
-fn losses<'s>(seen: &'s Seen) -> Vec<(&'s str, u64)> {
-    let mut losses = seen.last.ledger.losses();
-    let is_testers =
-        |place: &str| place == SHORTFALL || seen.last.overflow.is_some() && place.ends_with(" missed");
-    losses.retain(|(place, _)| !is_testers(place));
-    losses
-}
-
 /// The places and reasons of losses at the highest load, in words that follow "loses frames", each with
 /// its series, the largest loss first.
 fn causes<'a>(losing: &[&Seen<'a>]) -> Vec<(String, Vec<&'a str>)> {
     let mut causes: Vec<(String, Vec<&str>, f64)> = vec![];
     for s in losing {
-        let losses = losses(s);
+        let losses = s.last.losses_of_device();
         let all: f64 = losses.iter().map(|&(_, n)| n as f64).sum();
         let mut shares: BTreeMap<String, f64> = BTreeMap::new();
         for (name, n) in losses {
@@ -274,7 +264,8 @@ fn causes<'a>(losing: &[&Seen<'a>]) -> Vec<(String, Vec<&'a str>)> {
 
 /// The second sentence.
 fn lost(seen: &[Seen], on_ports: bool) -> String {
-    let (losing, without): (Vec<&Seen>, Vec<&Seen>) = seen.iter().partition(|s| !losses(s).is_empty());
+    let (losing, without): (Vec<&Seen>, Vec<&Seen>) =
+        seen.iter().partition(|s| !s.last.losses_of_device().is_empty());
     let highest = seen[0].last.offered_pps;
     let at = match seen.iter().all(|s| s.last.offered_pps == highest) {
         true => "At the highest load",

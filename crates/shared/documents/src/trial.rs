@@ -1,7 +1,7 @@
 //! The result of one trial.
 
 use crate::round::{MILLIONTHS, TEN_THOUSANDTHS, TENTHS, finite, rounded_to};
-use crate::{Cpu, Disturbance, Latency, Ledger, Registers};
+use crate::{Cpu, Disturbance, Latency, Ledger, Registers, SHORTFALL};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +190,16 @@ impl Trial {
     /// it is known.
     pub fn came_through(&self) -> u64 {
         self.delivered + self.overflow.unwrap_or(0)
+    }
+
+    /// The frames that the device under test lost, by place. Generator shortfall is no loss, and frames that
+    /// the tester's port missed had passed the device.
+    pub fn losses_of_device(&self) -> Vec<(&str, u64)> {
+        let mut losses = self.ledger.losses();
+        let is_testers =
+            |place: &str| place == SHORTFALL || self.overflow.is_some() && place.ends_with(" missed");
+        losses.retain(|(place, _)| !is_testers(place));
+        losses
     }
 
     /// The tester's own losses over frames that were due: 0 to 1. They are the generator shortfall and the

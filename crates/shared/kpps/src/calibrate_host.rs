@@ -14,7 +14,7 @@ use kpps_documents::Environment;
 use kpps_documents::host::HostCalibration;
 use kpps_frames::Size;
 use kpps_methods::cost::{FrameCost, Rounds};
-use kpps_methods::{Load, units};
+use kpps_methods::{Error, Load, units};
 use kpps_rendering::live::Progress;
 use kpps_sim::calibrate::{CalibrateError, Measured, calibrate, profiles};
 use kpps_sim::{AppKind, Choice};
@@ -194,9 +194,10 @@ fn measured_here(names: &[String], here: Here, base: Choice, session: &Session) 
         let load = Load::of(0.0, size).lasting_ms(0, units::millis(duration));
         let rounds = Rounds { rounds: ROUNDS, load, go_on: &|| session.goes_on(), observer: &progress };
         let cost = rounds.measure(&mut *testbed, bare.as_deref_mut());
-        let cost = cost.map_err(|error| match (Failure::from(error), measured.is_empty()) {
-            (failure, true) => failure,
-            (failure, false) => failure.with(&so_far(&measured)),
+        let cost = cost.map_err(|error| match (Error::from(error), so_far(&measured)) {
+            (error, None) => error.into(),
+            (Error::Interrupted, Some(costs)) => Failure::Interrupted(format!("interrupted; {costs}")),
+            (error, Some(costs)) => error.with(&costs).into(),
         })?;
         measured.push((size, cost));
     }
@@ -210,10 +211,11 @@ fn measured_here(names: &[String], here: Here, base: Choice, session: &Session) 
 }
 
 /// The costs so far, in words.
-fn so_far(measured: &[(Size, FrameCost)]) -> String {
+fn so_far(measured: &[(Size, FrameCost)]) -> Option<String> {
     let costs =
         measured.iter().map(|(size, cost)| format!("{:.0} ns for {} B", cost.ns, size.bytes_with_fcs()));
-    format!("measured before: a frame takes {}", costs.collect::<Vec<_>>().join(", "))
+    let costs = costs.collect::<Vec<_>>().join(", ");
+    (!costs.is_empty()).then(|| format!("measured before: a frame takes {costs}"))
 }
 
 /// The built-in server of today whose CPU is of the same maker as this host's.

@@ -36,20 +36,6 @@ impl Failure {
             Self::OutputClosed => 0,
         }
     }
-
-    /// The same failure; its message also says this.
-    #[must_use]
-    pub fn with(self, more: &str) -> Self {
-        let both = |what: String| format!("{what}; {more}");
-        match self {
-            Self::Input(what) => Self::Input(both(what)),
-            Self::Check(what) => Self::Check(both(what)),
-            Self::Failed(what) => Self::Failed(both(what)),
-            Self::Invalid(what) => Self::Invalid(both(what)),
-            Self::Interrupted(what) => Self::Interrupted(both(what)),
-            Self::OutputClosed => Self::OutputClosed,
-        }
-    }
 }
 
 /// Errors that are failures of this kind, in their own words.

@@ -9,7 +9,7 @@
 use crate::observer::Observer;
 use crate::statistics::median;
 use crate::trial::{Load, Testbed, TrialError};
-use kpps_documents::{SHORTFALL, Trial, UNEXPLAINED};
+use kpps_documents::{Trial, UNEXPLAINED};
 use kpps_frames::rate::Rate;
 
 /// Loss ratio above which a device cannot take what it is offered.
@@ -19,8 +19,6 @@ pub const OVERLOAD: f64 = 0.05;
 /// the simulator. Frames that no place explains count, too: of a device on another host no place is known.
 const NO_CPU_TIME: [&str; 7] =
     ["backlog", "rx_dropped", "rx_missed_errors", "rx_fifo_errors", "ring", "queue", UNEXPLAINED];
-/// The last words of places in which the tester loses frames: they have passed the device.
-const OF_THE_TESTER: [&str; 2] = [SHORTFALL, "missed"];
 /// The share of the wire's frames from which on the wire is the limit.
 const FULL: f64 = 0.9;
 
@@ -50,14 +48,17 @@ pub struct Rounds<'a> {
     pub observer: &'a dyn Observer,
 }
 
+/// The place in which the device lost most frames; `None` if it lost none.
+fn most_lost(trial: &Trial) -> Option<&str> {
+    let most = trial.losses_of_device().into_iter().max_by_key(|(_, frames)| *frames);
+    most.map(|(place, _)| place)
+}
+
 /// The place in which the device lost most frames, if it is one that says nothing about its CPU: a rate
 /// limit, a filter.
 pub fn lost_elsewhere(trial: &Trial) -> Option<&str> {
-    let last_word = |place: &str| place.rsplit(' ').next().unwrap_or_default().to_owned();
-    let losses = trial.ledger.losses().into_iter();
-    let losses = losses.filter(|(place, _)| !OF_THE_TESTER.contains(&last_word(place).as_str()));
-    let (place, _) = losses.max_by_key(|(_, frames)| *frames)?;
-    (!NO_CPU_TIME.contains(&last_word(place).as_str())).then_some(place)
+    let is_no_time = |place: &&str| place.rsplit(' ').next().is_some_and(|last| NO_CPU_TIME.contains(&last));
+    most_lost(trial).filter(|place| !is_no_time(place))
 }
 
 impl Rounds<'_> {
@@ -120,8 +121,7 @@ impl Rounds<'_> {
         for _ in 0..self.rounds {
             let through = self.flood(device, "through the device")?;
             if through.loss_ratio > OVERLOAD {
-                let lost = through.ledger.losses().into_iter().filter(|(place, _)| *place != SHORTFALL);
-                let place = lost.max_by_key(|(_, frames)| *frames).map_or("", |(place, _)| place);
+                let place = most_lost(&through).unwrap_or_default();
                 return Err(no_cost(format!(
                     "the device loses {:.1} % of the frames, most at {place}, so it does not work on the sender's CPU \
                     alone: remove rate limits, let the interfaces' softirqs run on the sender's CPU, or measure when \
@@ -280,7 +280,7 @@ mod tests {
         let lost = |places: &[(&str, u64)]| {
             let dropped = places.iter().map(|(place, frames)| ((*place).to_owned(), *frames)).collect();
             let ledger = Ledger { sent: 100, delivered: 10, dropped, ..Ledger::default() };
-            let trial = Trial::new(100.0, 1.0, [100, 0, 10], ledger).unwrap();
+            let trial = Trial::new(100.0, 1.0, [100, 0, 10], ledger).unwrap().with_overflow(Some(60));
             lost_elsewhere(&trial).map(str::to_owned)
         };
         assert_eq!(lost(&[("packet:b missed", 60), ("d1 backlog", 30)]), None);

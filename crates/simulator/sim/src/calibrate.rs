@@ -221,8 +221,7 @@ impl Measured {
         let cost = FrameCost { offered_pps: 1e4, ns: 1e5, range_ns: [1e5, 1e5], tester_ns: None };
         let one = [Self::of_cost(size, &cost, choice.clone())];
         let free = free(&one)?;
-        let start: Vec<f64> = free.iter().map(|free| (free.before as f64).ln()).collect();
-        simulated(&one, &free, &start, &|| true).map(drop)
+        simulated(&one, &free, &start(&free), &|| true).map(drop)
     }
 }
 
@@ -237,6 +236,11 @@ impl Free {
     fn path(&self) -> String {
         format!("{}.{}", self.kind.word(), self.name)
     }
+}
+
+/// The logarithms of the constants before the search.
+fn start(free: &[Free]) -> Vec<f64> {
+    free.iter().map(|free| (free.before as f64).ln()).collect()
 }
 
 /// The constants that these curves can determine, with their values before.
@@ -470,7 +474,7 @@ pub fn calibrate(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<HostCalibration, CalibrateError> {
     let free = free(measured)?;
-    let start: Vec<f64> = free.iter().map(|free| (free.before as f64).ln()).collect();
+    let start = start(&free);
     // A curve that cannot be predicted is refused before the search, which takes long.
     for it in checks {
         let first = Measured { points: it.points.iter().take(1).cloned().collect(), ..it.clone() };

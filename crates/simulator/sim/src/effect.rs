@@ -90,33 +90,8 @@ const OF_RECEIVING: [&str; 24] = [
     "rdtr_from",
 ];
 
-/// Entries of stacks, hosts and work that only sockets and the processes behind them read.
-const OF_PROCESSES: [&str; 22] = [
-    "packet_check_cycles",
-    "packet_queue_cycles",
-    "packet_call_cycles",
-    "packet_lines",
-    "udp_cycles",
-    "tcp_cycles",
-    "prequeue_cycles",
-    "tcp_ack_cycles",
-    "wake_cycles",
-    "switch_cycles",
-    "receive_call_cycles",
-    "receive_segment_cycles",
-    "buffer_overhead_bytes",
-    "datagram_bytes",
-    "stream_bytes",
-    "socket_lines",
-    "socket_queue",
-    "tick_cycles",
-    "tick_ps",
-    "time_slice_ms",
-    "dma_copy_ps",
-    "dma_copy_byte_ps",
-];
-
-/// Of these, the entries that a process reads which receives datagrams. Only studies simulate the others.
+/// Entries of stacks, hosts and work that only sockets and the processes behind them read. A process that
+/// receives datagrams reads these.
 const OF_READERS: [&str; 9] = [
     "udp_cycles",
     "wake_cycles",
@@ -127,6 +102,23 @@ const OF_READERS: [&str; 9] = [
     "datagram_bytes",
     "socket_lines",
     "socket_queue",
+];
+
+/// The other entries of this kind. Only studies simulate the processes that read them.
+const OF_OTHER_PROCESSES: [&str; 13] = [
+    "packet_check_cycles",
+    "packet_queue_cycles",
+    "packet_call_cycles",
+    "packet_lines",
+    "tcp_cycles",
+    "prequeue_cycles",
+    "tcp_ack_cycles",
+    "stream_bytes",
+    "tick_cycles",
+    "tick_ps",
+    "time_slice_ms",
+    "dma_copy_ps",
+    "dma_copy_byte_ps",
 ];
 
 /// Entries of rate-limited NICs that only a receiver reads, beside [`OF_RECEIVING`].
@@ -232,7 +224,9 @@ impl Readers<'_> {
             Kind::Nic if self.activity != Activity::ReceiveOnAll && is(&OF_QUEUES) => {
                 Some("the driver of this simulation has one queue, without NAPI".to_owned())
             }
-            Kind::Host | Kind::Stack | Kind::Work if is(&OF_PROCESSES) && !self.has_process(&steps) => {
+            Kind::Host | Kind::Stack | Kind::Work
+                if (is(&OF_READERS) || is(&OF_OTHER_PROCESSES)) && !self.has_process(&steps) =>
+            {
                 Some("no process reads from a socket in this simulation".to_owned())
             }
             Kind::Host | Kind::Stack | Kind::Work if is(&OF_SEVERAL_CPUS) && self.is_on_one_cpu() => {
@@ -281,7 +275,8 @@ impl Readers<'_> {
         self.activity.sends() || has_two
     }
 
-    /// Whether a process or a thread of this simulation reads this entry of [`OF_PROCESSES`].
+    /// Whether a process or a thread of this simulation reads this entry of [`OF_READERS`] or
+    /// [`OF_OTHER_PROCESSES`].
     fn has_process(&self, steps: &[&str]) -> bool {
         match self.activity {
             Activity::ReceiveByProcess => steps.iter().any(|step| OF_READERS.contains(step)),

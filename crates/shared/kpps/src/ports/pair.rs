@@ -88,11 +88,8 @@ pub struct PortPair {
 /// Whether a port is an end of a veth.
 #[cfg(target_os = "linux")]
 fn is_veth(spec: &Spec) -> bool {
-    let interface = match spec {
-        Spec::Packet(interface) | Spec::Auto(interface) | Spec::Xdp { interface, .. } => interface,
-        Spec::Card(..) | Spec::Udp { .. } => return false,
-    };
-    kpps_linux::ethtool::driver(interface).is_ok_and(|driver| driver == "veth")
+    let driver = kpps_tester::interface(spec).and_then(|name| kpps_linux::ethtool::driver(&name).ok());
+    driver.as_deref() == Some("veth")
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -171,9 +168,7 @@ impl Ports {
                 "--token-file and --tls-ca are for agents on other hosts: give --from or --to".into(),
             ));
         } else {
-            let ports = options.open(session, specs, true)?.try_into();
-            let ports = ports.map_err(|_| Failure::Failed("a port is missing".into()))?;
-            Tester::new(specs.clone(), ports, *ends, &pair.watch)?
+            self.open_here(session, specs.clone(), *ends, &pair.watch)?
         };
         pair.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
         tester.flows = traffic.plan();
@@ -181,6 +176,19 @@ impl Ports {
         (tester.retries, tester.max_shortfall) = (pair.retries, pair.max_shortfall);
         pair.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
         Ok(tester)
+    }
+
+    /// Opens ports of this host.
+    fn open_here(
+        &self,
+        session: &Session,
+        specs: [Spec; 2],
+        ends: [Address; 2],
+        watch: &[Scope],
+    ) -> Result<Tester, Failure> {
+        let ports = self.options.open(session, &specs, true)?.try_into();
+        let ports = ports.map_err(|_| Failure::Failed("a port is missing".into()))?;
+        Ok(Tester::new(specs, ports, ends, watch)?)
     }
 
     /// Opens the ports as a testbed.
@@ -215,10 +223,8 @@ impl Ports {
                 interface.clone_from(end);
             }
         }
-        let ports = self.options.open(session, &specs, true)?.try_into();
-        let ports = ports.map_err(|_| Failure::Failed("a port is missing".into()))?;
         let ends = self.traffic.ends(&[], None).map_err(Failure::Input)?;
-        let mut tester = Tester::new(specs, ports, ends, &[])?;
+        let mut tester = self.open_here(session, specs, ends, &[])?;
         tester.flows = self.traffic.plan();
         let testbed = PortsTestbed { tester, drain: self.drain(), bidirectional: false };
         Ok(Box::new(Bare { testbed, _cable: cable }))

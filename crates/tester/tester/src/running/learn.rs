@@ -127,6 +127,15 @@ pub(crate) type TagFormats = [(TagFormat, usize); 2];
 /// A learning frame from a port to a next hop and an address of the other end, counted from 0.
 pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, (u32, Tag)) -> Option<Vec<u8>> + 'p;
 
+/// The station addresses of the next hops that need not be resolved.
+pub(crate) fn known_hops(ends: &[End; 2]) -> [Option<Mac>; 2] {
+    [0, 1].map(|at: usize| match (ends[at].to, ends[at].gateway) {
+        (Some(mac), _) => Some(mac),
+        (None, None) => Some(ends[1 - at].station.mac),
+        (None, Some(_)) => None,
+    })
+}
+
 /// Announces both ends, resolves the next hop of each, and sends frames of `trial`, which is that of
 /// `formats`, until one has arrived in each direction (from, to). Returns the station addresses of the next
 /// hops, `None` for a router that did not answer, and whether all directions are open.
@@ -137,11 +146,7 @@ pub(crate) fn learn(
     trial: u32,
     go_on: &dyn Fn() -> bool,
 ) -> Result<([Option<Mac>; 2], bool), Trouble> {
-    let mut to: [Option<Mac>; 2] = [0, 1].map(|at| match (ends[at].to, ends[at].gateway) {
-        (Some(mac), _) => Some(mac),
-        (None, None) => Some(ends[1 - at].station.mac),
-        (None, Some(_)) => None,
-    });
+    let mut to = known_hops(ends);
     let mut through = [false; 2];
     // Each address once, the first one last, and that again until a frame has arrived.
     let mut left = [0, 1].map(|from| ends[1 - from].ips.count().clamp(1, DESTINATIONS));

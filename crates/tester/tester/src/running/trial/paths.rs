@@ -31,7 +31,10 @@ pub(super) fn new_trial() -> u32 {
 impl Tester {
     /// Opens the paths of an offer, and notes the routers on them.
     pub(super) fn open_paths(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
-        let paths = self.learn(offer.bidirectional, false, go_on)?;
+        let paths = match self.learning {
+            true => self.learn(offer.bidirectional, go_on)?,
+            false => self.resolve_only(go_on)?,
+        };
         let is_silent = |(from, _): &&(usize, usize)| paths.to[*from].is_none() && go_on();
         if let Some(&(from, _)) = offer.directions().iter().find(is_silent)
             && let Some(gateway) = self.ends[from].gateway
@@ -54,19 +57,17 @@ impl Tester {
         paths.to[from].unwrap_or(self.ends[1 - from].station.mac)
     }
 
+    /// The next hops without learning frames: only routers are asked for theirs.
+    fn resolve_only(&mut self, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
+        let routers = learn::resolve(&mut self.ports, &self.ends, go_on)?;
+        let known = learn::known_hops(&self.ends);
+        let to = [0, 1].map(|at: usize| known[at].or(routers[at]));
+        Ok(Paths { to, open: None, flows: None })
+    }
+
     /// Learns the next hops before a trial, and whether the paths are open. If the second end replies, it
     /// also learns the addresses with which flows arrive.
-    /// `after` a trial, learning frames are sent in any case.
-    fn learn(&mut self, bidirectional: bool, after: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
-        if !self.learning && !after {
-            let routers = learn::resolve(&mut self.ports, &self.ends, go_on)?;
-            let to = [0, 1].map(|at: usize| match self.ends[at].gateway {
-                _ if self.ends[at].to.is_some() => self.ends[at].to,
-                Some(_) => routers[at],
-                None => Some(self.ends[1 - at].station.mac),
-            });
-            return Ok(Paths { to, open: None, flows: None });
-        }
+    fn learn(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
         let replies = bidirectional && self.flows.replies;
         let directions = if bidirectional && !replies { &BOTH[..] } else { &BOTH[..1] };
         let (mut ends, plan, mut formats) = (self.ends, self.flows.clone(), self.formats()?);
@@ -138,7 +139,7 @@ impl Tester {
     /// # Errors
     /// [`Error::Trouble`].
     pub fn is_open(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        match self.learn(bidirectional, true, go_on) {
+        match self.learn(bidirectional, go_on) {
             Err(Error::Unanswerable { .. }) => Ok(false),
             paths => Ok(paths?.open == Some(true)),
         }

@@ -291,17 +291,22 @@ fn a_sender_goes_on_after_its_link_was_down() {
     assert!(port.largest_burst <= 64 + 32, "a burst of {} frames", port.largest_burst);
 }
 
-/// Frames that became due while the sender did not run are not sent at once afterwards, except for 32.
-#[test]
-fn no_burst_follows_a_pause() {
-    let mut port = mirror(Duration::ZERO);
+/// A receiver that holds up the sender once, for 50 ms, after 20 frames.
+fn pausing() -> impl FnMut(&mut Mirror) -> Result<usize, Trouble> {
     let mut paused = false;
-    let mut listen = |port: &mut Mirror| {
+    move |port| {
         if port.counters.sent >= 20 && !std::mem::replace(&mut paused, true) {
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(0)
-    };
+    }
+}
+
+/// Frames that became due while the sender did not run are not sent at once afterwards, except for 32.
+#[test]
+fn no_burst_follows_a_pause() {
+    let mut port = mirror(Duration::ZERO);
+    let mut listen = pausing();
     let sent = send_and_listen(&mut port, &paced(1000.0), &mut Ends(100), &mut listen).unwrap();
     assert_eq!(sent.intended, sent.sent + sent.shortfall, "{sent:?}");
     assert!(sent.shortfall >= 16, "{sent:?}");
@@ -313,13 +318,7 @@ fn no_burst_follows_a_pause() {
 fn late_frames_are_sent_and_their_delay_is_reported() {
     for shape in [Shape::Constant, Shape::Poisson { seed: 3 }, Shape::Bursts(4)] {
         let mut port = mirror(Duration::ZERO);
-        let mut paused = false;
-        let mut listen = |port: &mut Mirror| {
-            if port.counters.sent >= 20 && !std::mem::replace(&mut paused, true) {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            Ok(0)
-        };
+        let mut listen = pausing();
         let plan = SendPlan { shape, count: Some(200), late: Late::Send, ..paced(1000.0) };
         let sent = send_and_listen(&mut port, &plan, &mut Always, &mut listen).unwrap();
         assert_eq!((sent.intended, sent.sent, sent.shortfall), (200, 200, 0), "{sent:?}");
@@ -377,13 +376,7 @@ fn replay(load: Rate, frames: u16, count: Option<u64>, (long, bytes): (u16, usiz
 fn frames_of_a_capture_are_sent_once_or_skipped() {
     for rounds in [1, 2] {
         let mut port = mirror(Duration::ZERO);
-        let mut paused = false;
-        let mut listen = |port: &mut Mirror| {
-            if port.counters.sent >= 20 && !std::mem::replace(&mut paused, true) {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            Ok(0)
-        };
+        let mut listen = pausing();
         let plan = replay(Rate::Pps(5000.0), 1000, Some(1000 * rounds), (1000, 60));
         let sent = send_and_listen(&mut port, &plan, &mut Always, &mut listen).unwrap();
         let skipped = sent.skipped.iter().map(|(_, frames)| frames).sum::<u64>();
