@@ -9,6 +9,8 @@
 //! - [`build`] makes whole frames; [`arp`], [`icmp`] and [`nd`] build and parse messages. [`tag`] marks a
 //!   frame as the n-th of its stream.
 //! - [`Encap`] puts them behind VLAN tags and labels, and into VXLAN.
+//! - [`Stack`] makes frames of any headers, whose fields follow a [`pattern`]; [`edits`] writes the values of
+//!   each frame.
 //! - [`RawPacket`] makes a test frame of any packet.
 //! - [`headers`] finds the headers of any frame, and changes their fields. [`Superpacket`] cuts frames
 //!   apart that a kernel has merged.
@@ -29,6 +31,7 @@ pub mod build;
 #[cfg(feature = "captures")]
 pub mod capture;
 pub mod checksum;
+pub mod edits;
 pub mod encap;
 pub mod ethernet;
 pub mod flows;
@@ -38,6 +41,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod mix;
 pub mod nd;
+pub mod pattern;
 #[cfg(feature = "pcap")]
 pub mod pcap;
 #[cfg(feature = "pcap")]
@@ -45,6 +49,7 @@ pub mod pcapng;
 pub mod rate;
 pub mod raw;
 mod size;
+pub mod stack;
 mod superpacket;
 pub mod tag;
 pub mod tcp;
@@ -56,6 +61,7 @@ pub use ethernet::Mac;
 pub use mix::Mix;
 pub use raw::RawPacket;
 pub use size::Size;
+pub use stack::Stack;
 pub use superpacket::Superpacket;
 pub use tag::Tag;
 pub use templates::{TemplateOptions, Templates};

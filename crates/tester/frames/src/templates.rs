@@ -4,6 +4,7 @@
 //! bytes before the zeros at a frame's end are kept: a hundred thousand flows fit into a few megabytes.
 
 use crate::build::{Flow, udp_test};
+use crate::edits::{Edits, common_divisor};
 use crate::encap::Encap;
 use crate::ethernet::{TYPE_VLAN, VLAN_BYTES};
 use crate::flows::{Flows, Numbers};
@@ -39,7 +40,13 @@ pub struct Templates {
     tag: tag::TagFormat,
     /// Where the innermost frames begin: behind the headers of a tunnel.
     inner: u16,
+    /// Fields that change from frame to frame. Each of their first [`MOST_TURNS`] combinations is a flow, if
+    /// there are no more.
+    edits: Edits,
 }
+
+/// The most combinations of changing fields that are flows. More are one flow.
+pub const MOST_TURNS: u64 = 1024;
 
 /// The options of test frames beside their flow and size.
 #[derive(Clone, Copy, Debug, Default)]
@@ -207,10 +214,6 @@ impl TemplateOptions<'_> {
     }
 }
 
-fn common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
-}
-
 impl Templates {
     /// Test frames of a mix and of flows between two stations.
     ///
@@ -265,7 +268,23 @@ impl Templates {
             round,
             tag: tag::TagFormat::default(),
             inner: 0,
+            edits: Edits::default(),
         }
+    }
+
+    /// Frames of one size each, whose sizes come in this order, with headers of `head` bytes and fields that
+    /// change. `place`: the tags' format, and where the innermost frames begin.
+    pub(crate) fn of_stack(
+        frames: impl ExactSizeIterator<Item = Vec<u8>>,
+        order: Vec<u32>,
+        head: usize,
+        (tag, inner): (tag::TagFormat, usize),
+        edits: Edits,
+    ) -> Self {
+        let mut all = Self::ordered(frames.len(), order, 1);
+        frames.for_each(|frame| all.add(&frame, head.min(frame.len())));
+        let turns = edits.period().filter(|period| *period <= MOST_TURNS);
+        Self { tag, inner: inner as u16, flows: turns.unwrap_or(1) as u32, edits, ..all }
     }
 
     fn add(&mut self, frame: &[u8], head: usize) {
@@ -363,7 +382,7 @@ impl Templates {
 
     /// The only frame, if there is one.
     pub fn only(&self) -> Option<Template<'_>> {
-        (self.stored.len() == 1).then(|| self.at(0)).flatten()
+        (self.stored.len() == 1 && self.edits.is_empty()).then(|| self.at(0)).flatten()
     }
 
     /// The number of flows.
@@ -396,6 +415,8 @@ impl Templates {
     pub fn at(&self, n: u64) -> Option<Template<'_>> {
         let (flow, size) = if self.stored.len() == 1 {
             (0, 0)
+        } else if !self.edits.is_empty() {
+            (0, *self.order.get((n % self.order.len().max(1) as u64) as usize)? as usize)
         } else {
             // In the next round each flow begins with another size.
             let turn = (n + n / self.round.max(1)) % self.order.len().max(1) as u64;
@@ -403,7 +424,25 @@ impl Templates {
         };
         let stored = self.stored.get(flow as usize * self.sizes + size)?;
         let head = self.heads.get(stored.at as usize..)?.get(..stored.head.into())?;
+        let flow = if self.edits.is_empty() { flow } else { (n % u64::from(self.flows.max(1))) as u32 };
         Some(Template { head, bytes: stored.bytes, flow, size })
+    }
+
+    /// Writes the frame of this sequence number to the start of `bytes`, without a tag. Returns its length;
+    /// `None` if there is no room.
+    #[inline]
+    pub fn write(&self, n: u64, bytes: &mut [u8]) -> Option<u16> {
+        let length = self.at(n)?.write(bytes)?;
+        if !self.edits.is_empty() {
+            self.edits.write(n, bytes.get_mut(..length.into())?);
+        }
+        Some(length)
+    }
+
+    /// The fields that change from frame to frame. [`at`](Self::at) has their first values.
+    #[inline]
+    pub fn edits(&self) -> &Edits {
+        &self.edits
     }
 
     /// The number of this flow's frames among the first `frames`.
