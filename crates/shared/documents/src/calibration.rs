@@ -52,7 +52,8 @@ pub struct Gaps {
     pub intended_ns: Option<f64>,
     /// The number of gaps.
     pub count: u64,
-    /// Gaps that differ from the intended one by at most 10 us; null for gaps that differ by intention.
+    /// Gaps that differ from the intended one by at most 10 us. Frames of streams have an intended gap each;
+    /// null for other gaps that differ by intention.
     pub within_10us: Option<u64>,
     /// The median, in ns.
     pub p50_ns: u64,

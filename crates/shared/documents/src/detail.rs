@@ -36,7 +36,8 @@ pub struct DetailedTrial {
     /// The capture whose frames were sent, if the load is a capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<TrialReplay>,
-    /// The requested load in frames per second, in each direction; null for as many as possible. If the load
+    /// The requested load in frames per second, in each direction; null for as many as possible. Of streams, it
+    /// is the sum of those from the first port (from the second, if there are none) while all of them send. If the load
     /// was changed while frames were sent, `rate_changes` of each direction has the changes, and
     /// `offered_pps` is the mean. A ramp ends at `load_pps`, and `offered_pps` is its mean.
     pub load_pps: Option<f64>,
@@ -295,6 +296,36 @@ pub struct SizeCount {
     pub frames: Carried,
 }
 
+/// The result of one of several streams.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamCount {
+    /// The name of the stream.
+    pub stream: String,
+    /// The load in frames per second while it sends; absent if frames were sent as fast as possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_pps: Option<f64>,
+    /// Its frames. `sent` counts frames that were given to the sending port; the port may have refused some,
+    /// which then count as lost here.
+    #[serde(flatten)]
+    pub frames: Carried,
+    /// Frames that arrived again.
+    pub duplicated: u64,
+    /// Frames that arrived after a frame of the same flow that was sent later. Each combination of the values of
+    /// its header fields is a flow, if there are at most 1024; otherwise the whole stream is one.
+    pub reordered: u64,
+    /// Frames that arrived only as damaged copies.
+    pub corrupted: u64,
+    /// Time from sending to receiving; absent if nothing arrived, or if a clock was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<FlowLatency>,
+    /// The percentiles of this time, if a direction has at most 64 streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentiles_ns: Option<Latency>,
+    /// When frames of the stream were lost, as for a direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossTimes>,
+}
+
 /// One direction of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Direction {
@@ -328,9 +359,12 @@ pub struct Direction {
     /// The gaps between frames, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
-    /// The results of the flows, if there are several.
+    /// The results of the flows, if there are several and no file describes streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
+    /// The results of the streams, if a file describes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamCount>,
     /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,

@@ -170,6 +170,11 @@ fn measured_here(names: &[String], here: Here, base: Choice, session: &Session) 
     let base = Choice { machine: Some(machine), app: Some(app), one_way: true, ..base };
     let base = base.with_machines_driver()?;
     let ports = Ports::resolve(names, pair, options)?;
+    if ports.has_streams() {
+        return Err(Failure::Input(
+            "--streams has no effect: kpps calibrate-host chooses the sizes of frames itself".into(),
+        ));
+    }
     let between_veths = ports.are_veths_here();
     let bytes =
         |bytes: u16| Size::with_fcs(bytes).max(ports.size().unwrap_or(Size::MIN)).max(base.default_size());

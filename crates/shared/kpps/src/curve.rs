@@ -102,7 +102,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
             ));
         }
     };
-    let sizes = target.sizes(size.as_ref());
+    let sizes = target.sizes(size.as_ref())?;
     let mut files = outputs.open(session, "curve")?;
     let mut resume = journal.trials(session, target.is_simulated())?;
     let in_real_time = !target.is_simulated();

@@ -124,7 +124,7 @@ impl GridPlan {
     ) -> Result<Job<'j>, String> {
         let Cell { choice, sizes, offered } = base.at(&self.axes, at, shared.is_none())?;
         let of_machine = Mix::fixed(choice.default_size());
-        let sizes = sizes.unwrap_or_else(|| shared.map_or(of_machine, |_| self.target.sizes(None)));
+        let sizes = sizes.unwrap_or_else(|| shared.map_or(of_machine, |_| self.target.usual_sizes()));
         let load = self.target.load(rate::Rate::Max, sizes, self.duration);
         match shared {
             None => choice.job((offered, load), go_on),
@@ -147,10 +147,9 @@ impl Arguments {
     fn resolve(self) -> Result<(GridPlan, Run), Failure> {
         let Self { vary: axes, size: sizes, load, duration, shard, on: _, resume, outputs, target } = self;
         let load = load.unwrap_or(RateSpec::Percent(100.0));
-        Ok((
-            GridPlan { axes, sizes, load, duration, target: target.resolve()? },
-            Run { shard, resume, outputs },
-        ))
+        let target = target.resolve()?;
+        target.refuse_streams("grid")?;
+        Ok((GridPlan { axes, sizes, load, duration, target }, Run { shard, resume, outputs }))
     }
 }
 

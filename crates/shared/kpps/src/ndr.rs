@@ -69,7 +69,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let Arguments { size, bisection, outputs, bounds, goals, search: range, target } = arguments;
     let target = target.resolve()?;
     let goals = goals.both(&target, &range);
-    let sizes = target.sizes(size.as_ref());
+    let sizes = target.sizes(size.as_ref())?;
     let mut files = outputs.open(session, "ndr")?;
     let (document, end) = range.run(session, "ndr", &target, None, outputs.for_machines(), |runner| {
         let (mut document, mut end) = search(runner, &sizes, &goals, &range.range())?;

@@ -38,6 +38,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let Arguments { size, outputs, goals, search, target } = arguments;
     let target = target.resolve()?;
+    target.refuse_streams("sizes")?;
     kpps_methods::refuse_twice(size.iter().map(Mix::name))?;
     let goals = goals.both(&target, &search);
     let mut files = outputs.open(session, "sizes")?;

@@ -261,14 +261,38 @@ impl Target {
     }
 
     /// The sizes of frames, `given` or the default.
-    pub fn sizes(&self, given: Option<&Mix>) -> Mix {
-        given.cloned().unwrap_or_else(|| {
-            Mix::fixed(match &self.testbed {
-                Chosen::Simulator(simulated) => simulated.machine.default_size(),
-                Chosen::Ports(ports) => ports.size().unwrap_or(Size::MIN),
-                _ => Size::MIN,
-            })
+    ///
+    /// # Errors
+    /// Sizes are given, and streams have their own.
+    pub fn sizes(&self, given: Option<&Mix>) -> Result<Mix, Failure> {
+        let of_streams = match &self.testbed {
+            Chosen::Ports(ports) => ports.sizes_of_streams(),
+            _ => None,
+        };
+        if of_streams.is_some() && given.is_some() {
+            let why = "--size has no effect: the file of --streams gives the sizes of each stream";
+            return Err(Failure::Input(why.into()));
+        }
+        Ok(of_streams.or_else(|| given.cloned()).unwrap_or_else(|| self.usual_sizes()))
+    }
+
+    /// The sizes of frames where none are given, and there are no streams.
+    pub fn usual_sizes(&self) -> Mix {
+        Mix::fixed(match &self.testbed {
+            Chosen::Simulator(simulated) => simulated.machine.default_size(),
+            Chosen::Ports(ports) => ports.size().unwrap_or(Size::MIN),
+            _ => Size::MIN,
         })
+    }
+
+    /// Refuses streams, for a command that varies what a stream has itself.
+    pub fn refuse_streams(&self, command: &str) -> Result<(), Failure> {
+        match &self.testbed {
+            Chosen::Ports(ports) if ports.has_streams() => Err(Failure::Input(format!(
+                "--streams has no effect: `kpps {command}` chooses sizes and times itself; give it to `kpps trial`, `curve` or `ndr`"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Opens the testbed.

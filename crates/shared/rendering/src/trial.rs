@@ -59,6 +59,7 @@ fn page(trial: &DetailedTrial) -> String {
             section { h2 { "Where frames ended" } (ended(trial)) }
             section { h2 { "Latency" } (latency(trial)) }
             @if trial.directions.iter().any(|way| way.flows.is_some()) { section { h2 { "Flows" } (flows(trial)) } }
+            @if trial.directions.iter().any(|way| !way.streams.is_empty()) { section { h2 { "Streams" } (streams(trial)) } }
             (series::section(trial))
             @if !trial.cpus.is_empty() { section { h2 { "CPU time" } (cpus(trial)) } }
             @if let Some(cpu) = &trial.result.cpu && trial.cpus.is_empty() {
@@ -144,6 +145,42 @@ fn flows(trial: &DetailedTrial) -> Markup {
                     tr {
                         th scope="row" { (it.flow) }
                         @for count in [it.frames.sent, it.frames.received, it.frames.lost, it.reordered] { td { (count) } }
+                        @let of = |time: fn(&FlowLatency) -> Option<u64>| it.latency_ns.as_ref().and_then(time);
+                        @for ns in [of(|it| Some(it.min)), of(|it| Some(it.mean)), of(|it| Some(it.max)), of(|it| it.jitter)] { td { (in_us(ns)) } }
+                    }
+                } }
+            } }
+        }
+    }
+}
+
+/// The streams of all directions.
+fn streams(trial: &DetailedTrial) -> Markup {
+    let names = [
+        "stream",
+        "load, kpps",
+        "sent",
+        "received",
+        "lost",
+        "duplicated",
+        "reordered",
+        "corrupted",
+        "min, µs",
+        "mean, µs",
+        "max, µs",
+        "jitter, µs",
+    ];
+    markup! {
+        @for way in trial.directions.iter().filter(|way| !way.streams.is_empty()) {
+            p.hint { "From " (way.from) ":" }
+            div.scroll { table {
+                thead { tr { @for name in names { th scope="col" { (name) } } } }
+                tbody { @for it in &way.streams {
+                    tr {
+                        th scope="row" { (it.stream) }
+                        td { (it.load_pps.map_or_else(|| "–".into(), |pps| format!("{:.3}", pps / 1e3))) }
+                        @let frames = [it.frames.sent, it.frames.received, it.frames.lost];
+                        @for count in frames.into_iter().chain([it.duplicated, it.reordered, it.corrupted]) { td { (count) } }
                         @let of = |time: fn(&FlowLatency) -> Option<u64>| it.latency_ns.as_ref().and_then(time);
                         @for ns in [of(|it| Some(it.min)), of(|it| Some(it.mean)), of(|it| Some(it.max)), of(|it| it.jitter)] { td { (in_us(ns)) } }
                     }

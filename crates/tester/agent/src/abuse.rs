@@ -15,7 +15,7 @@ use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Templates};
-use kpps_ports::port::run::{Late, SendPlan, Shape};
+use kpps_ports::port::run::{SendPlan, StreamPlan};
 use kpps_tester::clock::Clock;
 use kpps_tester::neighbours::Station;
 use kpps_tester::{Allowed, Task};
@@ -147,16 +147,8 @@ fn work(pps: f64) -> proto::Work {
             ips: Addresses::from(Ipv4Addr::LOCALHOST.into(), 1),
         },
         plan: Some(SendPlan {
-            rate: Rate::Pps(pps),
-            shape: Shape::Constant,
-            times: None,
-            as_they_are: false,
-            frames: Arc::new(Templates::one(&[1; 60])),
             rewrite: true,
-            count: None,
-            late: Late::Skip,
-            stream: 0,
-            epoch: None,
+            ..SendPlan::one(Rate::Pps(pps), StreamPlan::of(Arc::new(Templates::one(&[1; 60]))))
         }),
         expect: None,
         duration: LONG,

@@ -14,8 +14,8 @@ use kpps_ports::port::run::{Gaps, Got};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
 use kpps_tester::{
-    AnomalousFrame, Arrived, Counted, Done, Findings, Kept, Losses, Lost, OfFlow, Received, SentFrames,
-    SequenceGap, Task,
+    AnomalousFrame, Arrived, Counted, Done, ExpectedStream, Findings, Kept, Losses, Lost, OfFlow, Received,
+    SentFrames, SequenceGap, Task,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -116,9 +116,9 @@ impl Limits {
         let came = (FASTEST_PPS * length.as_secs_f64()) as u64;
         let sent = task.plan.as_ref().map_or(0, |plan| {
             let peak_pps =
-                if changed { FASTEST_PPS } else { plan.shape.peak_pps(plan.rate).min(FASTEST_PPS) };
+                if changed { FASTEST_PPS } else { plan.shape().peak_pps(plan.rate()).min(FASTEST_PPS) };
             let due = (MORE * peak_pps * task.duration.as_secs_f64()) as u64;
-            let most = if changed { u64::MAX } else { plan.count.unwrap_or(u64::MAX) };
+            let most = if changed { u64::MAX } else { plan.most().unwrap_or(u64::MAX) };
             due.min(most).saturating_add(FEW)
         });
         let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
@@ -199,6 +199,7 @@ pub(crate) fn done(
             intended,
             frames,
             given: given.unwrap_or(frames),
+            of_streams: Vec::new(),
             skipped: Vec::new(),
             begun: Duration::from_nanos(begun_ns.unwrap_or_default()),
             elapsed: elapsed_ns.map_or(task.duration, Duration::from_nanos),
@@ -216,6 +217,7 @@ pub(crate) fn done(
                 clock_set_ns: said.clock_set_ns,
             },
             flows,
+            streams: Vec::new(),
             sizes,
             kept: Kept { frames: kept, not_kept },
             findings,
@@ -293,7 +295,7 @@ fn latency(judge: &mut Judge, said: Vec<proto::Latency>, task: &Task, all: u64) 
 
 /// The fate of each flow.
 fn flows(judge: &mut Judge, said: Vec<proto::Flow>, task: &Task, limits: &Limits) -> Vec<OfFlow> {
-    let flows = task.expect.as_ref().map_or(0, |expect| expect.frames.flows() as usize);
+    let flows = expected(task).map_or(0, |stream| stream.frames.flows() as usize);
     let said = judge.list("flows", said, |each| {
         let can_be = |it: &proto::Flow| {
             let is_latency = |it: &proto::FlowLatency| {
@@ -323,7 +325,7 @@ fn flows(judge: &mut Judge, said: Vec<proto::Flow>, task: &Task, limits: &Limits
 
 /// For each size, frames sent and frames that arrived.
 fn sizes(judge: &mut Judge, said: Vec<proto::OfSize>, task: &Task, limits: &Limits) -> Vec<(u64, u64)> {
-    let sizes = task.expect.as_ref().map_or(0, |expect| expect.frames.sizes());
+    let sizes = expected(task).map_or(0, |stream| stream.frames.sizes());
     let said =
         judge.list("sizes", said, |each| each.len() <= sizes && each.iter().all(|it| it.sent <= limits.came));
     said.iter().map(|of| (of.sent, of.received.min(of.sent))).collect()
@@ -391,11 +393,16 @@ fn findings(judge: &mut Judge, said: proto::Findings, most: u64) -> Findings {
     }
 }
 
+/// The stream that a port receives.
+fn expected(task: &Task) -> Option<&ExpectedStream> {
+    task.expect.as_ref()?.streams.first()
+}
+
 fn gaps_of(said: proto::Gaps) -> Gaps {
     Gaps {
         intended_ns: said.intended_ns,
         count: said.count,
-        within: said.within,
+        within: said.intended_ns.map(|_| said.within),
         p50_ns: said.p50_ns,
         p99_ns: said.p99_ns,
         p999_ns: said.p999_ns,

@@ -9,12 +9,13 @@ use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_methods::{Latency, Variation};
-use kpps_ports::port::run::{Got, Late, SendPlan, Shape};
+use kpps_ports::port::run::{Got, SendPlan, Shape, StreamPlan};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
 use kpps_tester::{
-    AnomalousFrame, Arrived, Counted, Done, Expect, Findings, Losses, Lost, OfFlow, SequenceGap, Task,
+    AnomalousFrame, Arrived, Counted, Done, Expect, ExpectedStream, Findings, Losses, Lost, OfFlow,
+    SequenceGap, Task,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,15 +73,8 @@ pub(crate) fn work(task: &Task, senders: usize) -> proto::Work {
             .flatten()
             .map(|(kind, id)| u32::from(*kind) << 16 | u32::from(*id))
             .collect(),
-        plan: task.plan.as_ref().map(plan),
-        expect: task.expect.as_ref().map(|expect| proto::Expect {
-            stream: expect.stream.into(),
-            frames: Some(frames(&expect.frames)),
-            count: expect.count,
-            margin_ns: expect.margin_ns,
-            parts: expect.parts as u32,
-            keep: expect.keep,
-        }),
+        plan: task.plan.as_ref().and_then(plan),
+        expect: task.expect.as_ref().and_then(expected),
         duration_ns: ns(task.duration),
         drain_ns: ns(task.drain),
         epoch_ns: task.epoch_ns,
@@ -136,23 +130,38 @@ fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
     templates.map(Arc::new).ok_or_else(|| "the numbers of frames, flows and sizes do not match".into())
 }
 
-fn plan(plan: &SendPlan) -> proto::SendPlan {
+/// The expectations of a port with one stream; testers send an agent no others.
+fn expected(expect: &Expect) -> Option<proto::Expect> {
+    let stream = expect.streams.first()?;
+    Some(proto::Expect {
+        stream: stream.stream.into(),
+        frames: Some(frames(&stream.frames)),
+        count: stream.count,
+        margin_ns: expect.margin_ns,
+        parts: expect.parts as u32,
+        keep: expect.keep,
+    })
+}
+
+/// A plan with one stream; testers send an agent no others.
+fn plan(plan: &SendPlan) -> Option<proto::SendPlan> {
     use proto::shape::Shape as Kind;
-    let shape = match plan.shape {
+    let stream = plan.streams.first()?;
+    let shape = match stream.shape {
         Shape::Constant => None,
         Shape::Poisson { seed } => Some(Kind::PoissonSeed(seed)),
         Shape::Bursts(frames) => Some(Kind::BurstFrames(frames)),
         Shape::Ramp(from_pps, over) => Some(Kind::Ramp(proto::Ramp { from_pps, over_ns: ns(over) })),
         Shape::Then(after, pps) => Some(Kind::Then(proto::Then { after_ns: ns(after), pps })),
     };
-    proto::SendPlan {
-        pps: plan.rate.pps(),
+    Some(proto::SendPlan {
+        pps: plan.rate().pps(),
         shape: shape.map(|shape| proto::Shape { shape: Some(shape) }),
-        frames: Some(frames(&plan.frames)),
+        frames: Some(frames(&stream.frames)),
         rewrite: plan.rewrite,
-        count: plan.count,
-        stream: plan.stream.into(),
-    }
+        count: stream.count,
+        stream: stream.stream.into(),
+    })
 }
 
 /// A port's part in a trial, and the number of ports that send.
@@ -162,10 +171,14 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
         other => return Err(format!("a testbed has the ports 0 and 1, not {other}")),
     };
     let expect = work.expect.map(|expect| {
-        Ok::<_, String>(Expect {
+        let stream = ExpectedStream {
             stream: number("stream", expect.stream)?,
             frames: templates(expect.frames)?,
             count: expect.count,
+        };
+        Ok::<_, String>(Expect {
+            streams: vec![stream],
+            by_stream: false,
             margin_ns: expect.margin_ns,
             parts: expect.parts.clamp(1, PARTS) as usize,
             keep: expect.keep,
@@ -221,18 +234,13 @@ fn planned(plan: proto::SendPlan) -> Result<SendPlan, String> {
         Some(Kind::Ramp(ramp)) => Shape::Ramp(rate(ramp.from_pps)?, Duration::from_nanos(ramp.over_ns)),
         Some(Kind::Then(then)) => Shape::Then(Duration::from_nanos(then.after_ns), rate(then.pps)?),
     };
-    Ok(SendPlan {
-        rate: load,
-        shape,
-        times: None,
-        as_they_are: false,
-        frames: templates(plan.frames)?,
-        rewrite: plan.rewrite,
-        count: plan.count,
-        late: Late::Skip,
+    let stream = StreamPlan {
         stream: number("stream", plan.stream)?,
-        epoch: None,
-    })
+        shape,
+        count: plan.count,
+        ..StreamPlan::of(templates(plan.frames)?)
+    };
+    Ok(SendPlan { rewrite: plan.rewrite, ..SendPlan::one(load, stream) })
 }
 
 pub(crate) fn done(done: Done) -> proto::Done {
@@ -246,7 +254,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
         gaps: done.sent.gaps.map(|gaps| proto::Gaps {
             intended_ns: gaps.intended_ns,
             count: gaps.count,
-            within: gaps.within,
+            within: gaps.within.unwrap_or(0),
             p50_ns: gaps.p50_ns,
             p99_ns: gaps.p99_ns,
             p999_ns: gaps.p999_ns,
@@ -437,6 +445,8 @@ mod tests {
     use kpps_tester::{Kept, Received, SentFrames};
 
     fn a_duty(shape: Shape) -> Task {
+        let frames = Arc::new(Templates::each([&[1; 60][..], &[2; 1514]]));
+        let stream = StreamPlan { stream: 65_535, shape, count: Some(77), ..StreamPlan::of(frames) };
         Task {
             at: 1,
             station: Station {
@@ -444,22 +454,14 @@ mod tests {
                 tags: Encap::vlan(7).tags(),
                 ips: "2001:2::1-2001:2::9".parse().unwrap(),
             },
-            plan: Some(SendPlan {
-                rate: Rate::Pps(50_000.0),
-                shape,
-                times: None,
-                as_they_are: false,
-                frames: Arc::new(Templates::each([&[1; 60][..], &[2; 1514]])),
-                rewrite: true,
-                count: Some(77),
-                late: Late::Skip,
-                stream: 65_535,
-                epoch: None,
-            }),
+            plan: Some(SendPlan { rewrite: true, ..SendPlan::one(Rate::Pps(50_000.0), stream) }),
             expect: Some(Expect {
-                stream: 4,
-                frames: Arc::new(Templates::one(&[3; 60])),
-                count: 9,
+                streams: vec![ExpectedStream {
+                    stream: 4,
+                    frames: Arc::new(Templates::one(&[3; 60])),
+                    count: 9,
+                }],
+                by_stream: false,
                 margin_ns: 8,
                 parts: 16,
                 keep: true,
@@ -572,7 +574,8 @@ mod tests {
         let (bytes, order) = (vec![60; 4], vec![0, 1]);
         let parts = Parts { heads, bytes, order, flows: 2, balanced_at: 0, trial: 0, inner: 0 };
         let frames = Arc::new(Templates::from_parts(&parts).unwrap());
-        task.expect.iter_mut().for_each(|expect| expect.frames = frames.clone());
+        let expected = task.expect.iter_mut().flat_map(|expect| &mut expect.streams);
+        expected.for_each(|stream| stream.frames = frames.clone());
         task.every = Some(Duration::from_secs(1));
         let mut line = Timeline::new(Duration::from_secs(1));
         let latency_of = Latencies::of([(1, 3), (70_000, 2), (u64::MAX, 1)]);
@@ -598,6 +601,7 @@ mod tests {
                 queue_growth: Some(4),
                 arrival,
                 flows: flows.clone(),
+                streams: Vec::new(),
                 sizes: vec![(6, 5), (5, 5)],
                 kept: kept.clone(),
                 findings: found.clone(),

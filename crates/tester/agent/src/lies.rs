@@ -146,6 +146,7 @@ fn offer() -> Offer {
         bidirectional: false,
         keep: false,
         replay: None,
+        streams: [].into(),
         every: Some(Duration::from_millis(50)),
     }
 }

@@ -11,10 +11,9 @@ use crate::session::{LEASE, RELAYED};
 use crate::{Error, Security, believe, convert, pings};
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
-use kpps_frames::rate::Rate;
 use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Timetable, prefer};
+use kpps_ports::port::run::{SendPlan, prefer};
 use kpps_ports::port::{Options, Trouble};
 use kpps_tester::clock::{Clock, Gain, Ping, Reading};
 use kpps_tester::ledger::PortCount;
@@ -376,6 +375,10 @@ impl TestPort for RemotePort {
         false
     }
 
+    fn can_mix(&self) -> bool {
+        false
+    }
+
     fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble> {
         let mut sent = 0;
         while let Some(rest) = frames.get(sent..).filter(|rest| !rest.is_empty()) {
@@ -417,10 +420,7 @@ impl TestPort for RemotePort {
         // It is a thread of this trial's own.
         prefer(true);
         let begin = Instant::now();
-        let mut timetable = task.plan.as_ref().and_then(|plan| match plan.rate {
-            Rate::Pps(pps) => Some(Timetable::new(pps, plan.shape)),
-            Rate::Max => None,
-        });
+        let mut timetable = task.plan.as_ref().and_then(SendPlan::timetables);
         let mut rate_changes: Vec<RateChange> = Vec::new();
         let (mut follower, mut seen) = (task.follower.clone(), 0);
         let senders = state.senders();

@@ -204,7 +204,7 @@ impl OpenPort {
         }
         if let Some(plan) = &task.plan {
             // The tester knows the rules, but may ignore them.
-            self.used.sends(plan.rate, plan.shape, task.duration)?;
+            self.used.sends(plan.rate(), plan.shape(), task.duration)?;
         }
         Ok((task, TrialState::new(senders)))
     }

@@ -394,7 +394,7 @@ impl Stack {
 
     /// Whether frames are plain test frames: UDP, at most one VLAN tag, and every length and type as usual.
     /// Their tags are where other programs find them, and a UDP checksum over IPv4 is left out.
-    fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         let kinds: Vec<Kind> = self.headers.iter().map(|header| header.kind).collect();
         let inner = match &kinds[..] {
             [Kind::Ethernet, Kind::Vlan, rest @ ..] | [Kind::Ethernet, rest @ ..] => rest,

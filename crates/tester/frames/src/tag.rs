@@ -159,15 +159,17 @@ pub const fn trial(random: u64) -> u32 {
     (random % ((1 << TRIAL_BITS) - 1)) as u32 + 1
 }
 
-/// Whether these bytes begin with a tag of this trial and stream, damaged or cut off. At most one of the
-/// bytes with trial and stream may differ, and at least three of them must be present.
-pub fn resembles(bytes: &[u8], trial: u32, stream: u16) -> bool {
+/// How many bytes differ from a tag of this trial and stream, of the bytes that have these numbers; `None` if
+/// these bytes do not begin with such a tag, damaged or cut off. At most one of them may differ, and at least
+/// three of them must be present.
+pub fn damage(bytes: &[u8], trial: u32, stream: u16) -> Option<usize> {
     // Whole bytes: the sequence number of the first frames ends with zeros in the last one.
     let (first, _) = Tag { stream, sequence: 0, sent_ps: 0 }.words(trial);
     let told = (TRIAL_BITS + 16) / 8;
     let told = first.to_be_bytes().into_iter().take(told as usize);
     let pairs = bytes.iter().zip(told);
-    bytes.len() >= 3 && pairs.filter(|(byte, told)| *byte != told).count() <= 1
+    let differ = pairs.filter(|(byte, told)| *byte != told).count();
+    (bytes.len() >= 3 && differ <= 1).then_some(differ)
 }
 
 /// The position of the tag in this frame.
@@ -412,7 +414,7 @@ mod tests {
             let mut frame = udp_test(&Flow::default(), Size::with_fcs(70)).unwrap();
             format.write(&mut frame, tag).unwrap();
             prop_assert_eq!(format.read(&frame), Some((tag, OFFSET)));
-            prop_assert!(resembles(&frame[OFFSET..], trials[0], tag.stream));
+            prop_assert!(damage(&frame[OFFSET..], trials[0], tag.stream).is_some());
             prop_assume!(trials[0] != trials[1]);
             prop_assert_eq!(other.read(&frame), None);
             prop_assert_eq!(other.read_any(&frame), Some((trials[0], tag, OFFSET)));
@@ -427,9 +429,9 @@ mod tests {
             let mut bytes = [0; BYTES];
             tag.put(trial, &mut bytes);
             bytes[at] = byte;
-            prop_assert!(resembles(&bytes[..left], trial, tag.stream));
-            prop_assert!(!resembles(&[0; BYTES], 0x12345, tag.stream));
-            prop_assert!(!resembles(&bytes[..2], trial, tag.stream));
+            prop_assert!(damage(&bytes[..left], trial, tag.stream).is_some());
+            prop_assert_eq!(damage(&[0; BYTES], 0x12345, tag.stream), None);
+            prop_assert_eq!(damage(&bytes[..2], trial, tag.stream), None);
         }
 
         #[test]

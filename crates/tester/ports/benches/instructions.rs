@@ -7,7 +7,8 @@
 //! once.
 
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Mix, Size, Tag, Templates, tag};
+use kpps_frames::stack::Between;
+use kpps_frames::{Mix, Size, Stack, Tag, Templates, tag};
 use kpps_ports::port::run::Streams;
 use kpps_tester::Arrivals;
 use std::hint::black_box;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// A kind of frame, and the most instructions that counting it may take.
-const KINDS: [(&str, u32); 7] = [
+const KINDS: [(&str, u32); 8] = [
     ("test", 80),
     ("test IPv6", 110),
     ("untagged", 65),
@@ -25,10 +26,13 @@ const KINDS: [(&str, u32); 7] = [
     ("other type", 110),
     (TRIAL, 800),
     (FLOWS, 830),
+    (STREAMS, 1200),
 ];
 /// A trial's frames of one flow, and of eight flows.
 const TRIAL: &str = "trial";
 const FLOWS: &str = "8 flows";
+/// A trial's frames of 64 streams in turn, each with a source port that changes from frame to frame.
+const STREAMS: &str = "64 streams";
 /// Frames in the shorter of the two runs.
 const FRAMES: u64 = 20_000;
 /// Where an IPv4 header tells the protocol, and TCP.
@@ -90,11 +94,37 @@ fn judge(flows: u16, frames: u64, is_judged: bool) -> Result<(), kpps_frames::Er
     Ok(())
 }
 
+/// As [`judge`], of several streams.
+fn judge_streams(streams: u16, frames: u64, is_judged: bool) -> Result<(), Box<dyn std::error::Error>> {
+    let Flow { from_mac, to_mac, from, to, .. } = Flow::default();
+    let between = Between { macs: [from_mac, to_mac], ips: [from.0.into(), to.0.into()] };
+    let mut stack = Stack::read("ethernet/ipv4/udp")?;
+    stack.set_text("udp.sport", "1024-2047")?;
+    let templates = Arc::new(stack.templates(&between, &Mix::fixed(Size::MIN))?);
+    let numbered = (0..streams).map(|number| (number, templates.clone(), frames / u64::from(streams)));
+    let mut all = Arrivals::of(numbered, true, Instant::now());
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now_ns = now.as_nanos() as u64 + 1_000_000;
+    let mut frame = vec![0; Size::MIN.bytes_without_fcs().into()];
+    for n in 0..frames {
+        let (stream, sequence) = ((n % u64::from(streams)) as u16, n / u64::from(streams));
+        templates.write(sequence, &mut frame);
+        tag::write(&mut frame, Tag { stream, sequence, sent_ps: n * 1000 })?;
+        let frame = black_box(&frame);
+        if is_judged {
+            all.take(frame, Some(now_ns + n));
+        }
+    }
+    assert_eq!(all.received(), if is_judged { frames } else { 0 });
+    Ok(())
+}
+
 /// The measured process.
-fn run(kind: &str, frames: u64, is_counted: bool) -> Result<(), kpps_frames::Error> {
+fn run(kind: &str, frames: u64, is_counted: bool) -> Result<(), Box<dyn std::error::Error>> {
     match kind {
-        TRIAL => return judge(1, frames, is_counted),
-        FLOWS => return judge(8, frames, is_counted),
+        TRIAL => return Ok(judge(1, frames, is_counted)?),
+        FLOWS => return Ok(judge(8, frames, is_counted)?),
+        STREAMS => return judge_streams(64, frames, is_counted),
         _ => {}
     }
     let mut frame = frame(kind)?;

@@ -15,7 +15,7 @@ use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    BUDGET, BURST, Gaps, Glance, Late, Recorder, SendPlan, Shape, Streams, Watch, send, send_and_listen,
+    BUDGET, BURST, Gaps, Glance, Recorder, SendPlan, StreamPlan, Streams, Watch, send, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -160,7 +160,7 @@ impl Bench {
                 tell.send(gettid().as_raw_nonzero()).unwrap();
                 let spec: Spec = port.parse().unwrap();
                 let mut ports = open(&[spec], &Options::default()).unwrap();
-                let plan = SendPlan { rate: load, ..plan() };
+                let plan = plan(load);
                 let sent = match &mut ports[0] {
                     AnyPort::Packet(port) => send(&mut **port, &plan, &mut Until(&stop)),
                     AnyPort::Xdp(port) => send(&mut **port, &plan, &mut Until(&stop)),
@@ -244,7 +244,7 @@ impl Bench {
                     "{kpps:>6} {name:14} {:>9.2} {:>+9.3} {:>10.2} % {:>9.1} {:>10.1}",
                     of(|(mean, _)| *mean) / 1e3,
                     100.0 * (of(|(mean, _)| *mean) / pps - 1.0),
-                    of(|(_, gaps)| 100.0 * gaps.within as f64 / gaps.count as f64),
+                    of(|(_, gaps)| 100.0 * gaps.within.unwrap_or(0) as f64 / gaps.count as f64),
                     of(|(_, gaps)| gaps.p99_ns as f64 / 1e3),
                     of(|(_, gaps)| gaps.max_ns as f64 / 1e3)
                 );
@@ -289,8 +289,9 @@ impl Bench {
         };
         let thread = format!("/proc/self/task/{}", gettid().as_raw_nonzero());
         let idle = time_of(&thread);
-        let sent =
-            send_and_listen(near, &plan(), &mut For(MEASURED), &mut |_| far.receive(BUDGET, &mut take));
+        let sent = send_and_listen(near, &plan(Rate::Max), &mut For(MEASURED), &mut |_| {
+            far.receive(BUDGET, &mut take)
+        });
         let (elapsed, busy) = (sent.unwrap().elapsed, time_of(&thread).saturating_sub(idle));
         let all = streams.all();
         let Some(stream) = all.get(&0) else { return Throughput::default() };
@@ -363,22 +364,11 @@ impl Watch for For {
     }
 }
 
-fn plan() -> SendPlan {
+fn plan(load: Rate) -> SendPlan {
     // To a station that is not there, as testpmd has it: the far end counts the frame and drops it.
     let flow = Flow { to_mac: Mac([2, 0, 0, 0, 0, 0]), ..Flow::default() };
     let frames = Arc::new(Templates::one(&udp_test(&flow, Size::MIN).unwrap()));
-    SendPlan {
-        rate: Rate::Max,
-        shape: Shape::Constant,
-        times: None,
-        as_they_are: false,
-        frames,
-        rewrite: false,
-        count: None,
-        late: Late::Skip,
-        stream: 0,
-        epoch: None,
-    }
+    SendPlan::one(load, StreamPlan::of(frames))
 }
 
 fn pin() {

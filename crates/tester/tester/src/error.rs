@@ -70,6 +70,19 @@ pub enum Error {
     /// A port cannot send frames without tags and recognise them.
     #[error("{0} cannot take part in a replay: only ports of this host recognise frames without tags")]
     NoReplay(String),
+    /// A stream has no frames.
+    #[error("{name}: {why}")]
+    Stream {
+        /// The name of the stream.
+        name: String,
+        /// Why there are none.
+        why: kpps_frames::stack::BadStack,
+    },
+    /// A port cannot send several streams.
+    #[error(
+        "{0} cannot take part in a trial of several streams: only packet, AF_XDP and card ports of this host can"
+    )]
+    NoStreams(String),
     /// A calibration cannot be used.
     #[error("{0}")]
     Calibration(String),

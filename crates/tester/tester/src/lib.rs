@@ -48,13 +48,14 @@ pub use accounting::devices;
 pub use accounting::{Counted, Counts, capture, document, gaps, ledger, observe, provenance};
 pub use error::Error;
 pub use judging::{
-    AnomalousFrame, Arrivals, Arrived, Classes, Findings, Kept, Losses, Lost, OfFlow, Playback, Received,
-    SequenceGap, Skipped, pcapng, timeline,
+    AnomalousFrame, Arrivals, Arrived, Classes, Findings, Kept, Losses, Lost, OfFlow, OfStream, Playback,
+    Received, SequenceGap, Skipped, pcapng, timeline,
 };
 pub use running::{
-    Address, Allowed, DirectionOutcome, Done, Expect, FlowPlan, Host, LiveCounts, LocalHost, LocalPort,
-    Offer, Outcome, PortsTestbed, Replay, RunStart, SentFrames, Site, Task, Template, TestPort, Tester,
-    Traffic, all_arrived, app_run, calibrate, check_shape, interface, neighbours, numbers, offered, shape,
-    streams, template, undisturbed,
+    Address, Allowed, DirectionOutcome, Done, Expect, ExpectedStream, FlowPlan, Host, LiveCounts, LocalHost,
+    LocalPort, MOST_STREAMS, Offer, Outcome, PortsTestbed, Replay, RunStart, SentFrames, Site, Stream, Task,
+    Template, TestPort, Tester, Traffic, all_arrived, app_run, calibrate, check_shape, interface, neighbours,
+    numbers, offered, parse_streams, read_streams, shape, sizes_of, streams, streams_pps, template,
+    undisturbed,
 };
 pub use watching::{Gauges, Metrics, NewRate, Reported, TrialState, live};

@@ -10,6 +10,7 @@ use crate::session::Session;
 use clap::Args;
 #[cfg(target_os = "linux")]
 use kpps_documents::Trial;
+use kpps_frames::rate::GIGABIT;
 use kpps_frames::{Mac, Mix, Size};
 use kpps_methods::Testbed;
 use kpps_methods::units::{self, RateSpec};
@@ -20,8 +21,9 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_tester::live::Trials;
 use kpps_tester::observe::Scope;
-use kpps_tester::{Address, Offer, PortsTestbed, Tester};
+use kpps_tester::{Address, Offer, PortsTestbed, Stream, Tester, read_streams, sizes_of};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of two ports.
@@ -76,6 +78,11 @@ pub struct PortPair {
     /// until it knows the stations. With --gateway, ARP or neighbour discovery still comes before the trial
     #[arg(long, conflicts_with = "replies", help_heading = heading::TRAFFIC)]
     no_learning: bool,
+    /// Send the streams of this file (TOML) in place of flows: each with its own headers, sizes, rate and time,
+    /// and its own results. --load scales all streams, so that those from the first port have this load
+    /// together [default load of `kpps trial`: the rates in the file]. The guide describes the file
+    #[arg(long, value_name = "FILE", help_heading = heading::TRAFFIC)]
+    streams: Option<PathBuf>,
     /// Also offer the same load from the second port to the first
     #[arg(long, help_heading = heading::LOAD)]
     bidirectional: bool,
@@ -83,6 +90,13 @@ pub struct PortPair {
     /// UDP ports from which a flow arrives. A NAT or a stateful firewall between the ports needs this
     #[arg(long, help_heading = heading::LOAD)]
     replies: bool,
+}
+
+impl PortPair {
+    /// The first option that was given of those that determine the headers of flows.
+    fn headers_of_flows(&self) -> Option<String> {
+        (!self.vlan.is_empty()).then(|| "--vlan".to_owned()).or_else(|| self.traffic.headers.first())
+    }
 }
 
 /// Whether a port is an end of a veth.
@@ -122,6 +136,8 @@ pub struct Ports {
     traffic: kpps_tester::Traffic,
     /// The ends of the flows.
     ends: [Address; 2],
+    /// Streams in place of flows, if there are any.
+    streams: Vec<Stream>,
     pair: PortPair,
     options: PortOptions,
 }
@@ -141,12 +157,38 @@ impl Ports {
         // No port is opened for flows that do not exist.
         traffic.flows().map_err(Failure::Input)?;
         let ends = traffic.ends(&pair.gateway, pair.dst_mac).map_err(Failure::Input)?;
-        Ok(Self { specs, traffic, ends, pair, options })
+        let streams = pair.streams.as_deref().map(read_streams).transpose().map_err(Failure::Input)?;
+        let refused = match &streams {
+            None => None,
+            Some(_) if pair.bidirectional => Some(
+                "--bidirectional has no effect: `from` in the file is the port that sends a stream".into(),
+            ),
+            Some(_) if pair.replies => {
+                Some("--replies has no effect: a stream has the addresses that the file gives it".into())
+            }
+            Some(_) => (pair.traffic.of_flows().or_else(|| pair.headers_of_flows())).map(|option| {
+                format!("{option} has no effect: the file of --streams gives the headers of each stream")
+            }),
+        };
+        match refused {
+            Some(why) => Err(Failure::Input(why)),
+            None => Ok(Self { specs, traffic, ends, streams: streams.unwrap_or_default(), pair, options }),
+        }
+    }
+
+    /// Whether a file describes streams.
+    pub fn has_streams(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// The sizes of the frames of all streams; `None` without streams.
+    pub fn sizes_of_streams(&self) -> Option<Mix> {
+        sizes_of(self.streams.iter().map(|stream| (stream, stream.pps())))
     }
 
     /// Opens the ports.
     pub fn open(&self, session: &Session) -> Result<Tester, Failure> {
-        let Self { specs, traffic, ends, pair, options } = self;
+        let Self { specs, traffic, ends, pair, options, .. } = self;
         let hosts = self.hosts();
         let mut tester = if hosts.iter().any(Option::is_some) {
             let security = pair.credentials.security(session)?;
@@ -172,6 +214,8 @@ impl Ports {
         };
         pair.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
         tester.flows = traffic.plan();
+        let speed = tester.speed_mbps().map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
+        tester.streams = self.streams.iter().map(|stream| stream.clone().on_link(speed)).collect();
         tester.learning = !pair.no_learning;
         (tester.retries, tester.max_shortfall) = (pair.retries, pair.max_shortfall);
         pair.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
@@ -244,7 +288,8 @@ impl Ports {
     /// How frames differ from the default ones, in words.
     pub fn traffic_differences(&self) -> Option<String> {
         let learning = self.pair.no_learning.then(|| "no learning frames".to_owned());
-        let all = [self.traffic.differences(&self.pair.vlan)].into_iter().chain(learning);
+        let streams = self.has_streams().then(|| format!("{} streams of a file", self.streams.len()));
+        let all = [self.traffic.differences(&self.pair.vlan)].into_iter().chain(streams).chain(learning);
         let all: Vec<_> = all.filter(|text| !text.is_empty()).collect();
         (!all.is_empty()).then(|| all.join(", "))
     }
@@ -266,7 +311,7 @@ impl Ports {
 
     /// Whether frames go in both directions.
     pub fn is_bidirectional(&self) -> bool {
-        self.pair.bidirectional || self.pair.replies
+        self.pair.bidirectional || self.pair.replies || self.streams.iter().any(|stream| stream.from == 1)
     }
 
     /// The hosts of both ports, if they are others.

@@ -14,7 +14,7 @@ use kpps_frames::{Mac, Mix, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
-use kpps_ports::port::run::{Late, SendPlan, Sent, Shape, send_any};
+use kpps_ports::port::run::{Late, SendPlan, Sent, Shape, StreamPlan, send_any};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,19 +149,21 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     }
     let extent = replay.as_ref().map(|replay| replay.extent(arguments.duration, arguments.count));
     let (all, whole) = extent.transpose().map_err(Failure::Input)?.unwrap_or_default();
-    let plan = SendPlan {
-        rate,
+    let count = arguments.count.or(all);
+    let stream = StreamPlan {
+        stream: arguments.stream,
         shape: arguments.shape,
         times,
-        as_they_are: replay.is_some(),
-        frames,
-        rewrite: arguments.rewrite,
-        count: arguments.count.or(all),
-        late: arguments.late.into(),
-        stream: arguments.stream,
-        epoch: None,
+        count,
+        ..StreamPlan::of(frames)
     };
-    let duration = match (arguments.duration, plan.count) {
+    let plan = SendPlan {
+        as_they_are: replay.is_some(),
+        rewrite: arguments.rewrite,
+        late: arguments.late.into(),
+        ..SendPlan::one(rate, stream)
+    };
+    let duration = match (arguments.duration, count) {
         (None, None) => Some(Duration::from_secs(2)),
         (given, _) => given.or(whole.filter(|_| !sends_all)),
     };

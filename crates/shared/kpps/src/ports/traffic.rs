@@ -68,6 +68,13 @@ pub fn at_most(most: usize, flag: &str, values: usize) -> Result<(), Failure> {
 }
 
 impl TrafficArguments {
+    /// The first option that was given about ports and the number of flows.
+    pub fn of_flows(&self) -> Option<String> {
+        let options = [("--sport", self.sport.is_some()), ("--dport", self.dport.is_some())];
+        let options = options.into_iter().chain([("--flows", self.flows.is_some())]);
+        options.into_iter().find(|(_, given)| *given).map(|(name, _)| name.to_owned())
+    }
+
     /// The traffic that the arguments choose, on ports with these VLANs (0 for none).
     pub fn chosen(&self, vlans: &[u16]) -> kpps_tester::Traffic {
         let &Self { src, dst, ipv6, sport, dport, flows, .. } = self;

@@ -18,7 +18,7 @@ use kpps_methods::{detailed, in_words};
 use kpps_ports::port::run::Shape;
 use kpps_rendering::live::Progress;
 use kpps_tester::live::Trials;
-use kpps_tester::{Offer, Playback, Tester, document, pcapng, undisturbed};
+use kpps_tester::{Offer, Playback, Tester, document, pcapng, streams_pps, undisturbed};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +28,9 @@ use std::time::Duration;
   kpps trial --ports packet:A,packet:B --load 50kpps --duration 2s
   kpps trial --ports packet:A,packet:B --load 10% --size 1518 --bidirectional --json
   kpps trial --ports packet:A,packet:B --load 200MbpsL1 --size imix-csit --flows 200 --vlan 7
+
+Streams with their own headers, sizes and rates:
+  kpps trial --ports packet:A,packet:B --streams streams.toml
 
 Through a router:
   kpps trial --ports packet:A,packet:B --load 50kpps --gateway 198.18.0.254 --watch router/
@@ -58,9 +61,9 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
-    /// (500MbpsL1), or max: as fast as the port takes them [required, except for --replay, which can use the
-    /// times of the capture]
-    #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay", help_heading = heading::LOAD)]
+    /// (500MbpsL1), or max: as fast as the port takes them [required, except for --replay and --streams,
+    /// which have their own times and rates]
+    #[arg(long, value_parser = units::rate_or_max, required_unless_present_any = ["replay", "streams"], help_heading = heading::LOAD)]
     load: Option<RateSpec>,
     /// How long frames are sent [default: 2s; with --replay: as long as the capture; in the simulator: 50ms
     /// of virtual time]
@@ -142,6 +145,12 @@ fn between(
             "--replay sends in one direction, because a capture has the addresses of one side: leave out --bidirectional and --replies".into(),
         ));
     }
+    if ports.has_streams() && (replay.is_some() || on_ports.shape != Shape::Constant) {
+        let option = if replay.is_some() { "--replay" } else { "--shape" };
+        return Err(Failure::Input(format!(
+            "{option} and --streams exclude each other: the file gives the frames and the shape of each stream"
+        )));
+    }
     if let Some(option) = ports.headers().filter(|_| replay.is_some()) {
         return Err(Failure::Input(format!(
             "{option} has no effect: --replay sends the frames of the capture with their own headers"
@@ -193,7 +202,7 @@ fn without_ports(arguments: &TrialArguments, session: &Session) -> Result<(), Fa
     let target = &arguments.target;
     let name = target.name().join(",");
     let OpenTestbed { mut testbed, source, environment } = target.open(session)?;
-    let sizes = target.sizes(arguments.size.as_ref());
+    let sizes = target.sizes(arguments.size.as_ref())?;
     let line_pps = testbed.line_rate_pps(&sizes)?;
     // The highest load is the line rate.
     let offered_pps = arguments.load.unwrap_or(RateSpec::Max).pps(line_pps, sizes.mean_bytes_with_fcs());
@@ -233,14 +242,16 @@ fn offer(
     tester: &Tester,
     replay: Option<&Playback>,
 ) -> Result<Offer, Failure> {
-    let size = arguments.target.sizes(arguments.size.as_ref());
+    let size = arguments.target.sizes(arguments.size.as_ref())?;
     let usual = ports.has_metrics().then_some(Duration::from_secs(1));
     let (keep, every) = (on_ports.capture.is_some(), on_ports.interval.or(usual));
-    let load = arguments.load.unwrap_or(RateSpec::Max);
     let Some(replay) = replay else {
         let duration = arguments.duration.unwrap_or(REAL);
+        let of_streams = RateSpec::Pps(streams_pps(&tester.streams));
+        let load = arguments.load.unwrap_or(of_streams);
         return Ok(Offer { keep, every, ..ports.offer(tester, load, on_ports.shape, size, duration) });
     };
+    let load = arguments.load.unwrap_or(RateSpec::Max);
     let offer = ports.offer(tester, load, on_ports.shape, replay.sizes.clone(), Duration::ZERO);
     replay.offer(Offer { keep, every, ..offer }, arguments.duration).map_err(Failure::Input)
 }

@@ -2,7 +2,7 @@
 
 use super::sentences;
 use crate::run::{sender, waited};
-use kpps_documents::detail::{Carried, DetailedTrial, Direction, FlowCount, Flows, SizeCount};
+use kpps_documents::detail::{Carried, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount};
 use kpps_documents::words::{bits, in_kpps, rate};
 use kpps_documents::{Doubt, Latency, Trial};
 use std::fmt::Write;
@@ -14,6 +14,7 @@ fn parts(direction: &Direction) -> String {
         let SizeCount { frame_bytes_with_fcs, frames: Carried { sent, received, lost } } = size;
         let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
     }
+    text += &streams(direction);
     if let Some(flows) = &direction.flows {
         let Flows { count, lossy, silent, worst } = flows;
         let _ = writeln!(
@@ -26,6 +27,41 @@ fn parts(direction: &Direction) -> String {
             let latency = latency_ns.map(|it| sentences::flow_latency(&it)).unwrap_or_default();
             let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order{latency}");
         }
+    }
+    text
+}
+
+/// The streams of a direction: the worst ones first, if there are more than are shown.
+fn streams(direction: &Direction) -> String {
+    let all = &direction.streams;
+    let mut text = String::new();
+    if all.is_empty() {
+        return text;
+    }
+    let lossy = all.iter().filter(|stream| stream.frames.lost > 0).count();
+    let streams = if all.len() == 1 { "stream" } else { "streams" };
+    let _ = writeln!(text, "{} {streams} from {}: {lossy} lost frames", all.len(), direction.from);
+    let mut shown: Vec<&StreamCount> = all.iter().collect();
+    if all.len() > SHOWN_STREAMS {
+        shown.sort_by_key(|stream| std::cmp::Reverse((stream.frames.lost, stream.reordered)));
+        shown.truncate(SHOWN_STREAMS);
+    }
+    let width = shown.iter().map(|stream| stream.stream.chars().count()).max().unwrap_or(0);
+    for it in &shown {
+        let StreamCount { stream, frames: Carried { sent, received, lost }, .. } = it;
+        let _ = write!(text, "  {stream:<width$}  {sent} sent, {received} received, {lost} lost");
+        for (count, what) in
+            [(it.duplicated, "duplicated"), (it.reordered, "out of order"), (it.corrupted, "corrupted")]
+        {
+            if count > 0 {
+                let _ = write!(text, ", {count} {what}");
+            }
+        }
+        let latency = it.latency_ns.map(|it| sentences::flow_latency(&it)).unwrap_or_default();
+        let _ = writeln!(text, "{latency}");
+    }
+    if let Some(more @ 1..) = all.len().checked_sub(shown.len()) {
+        let _ = writeln!(text, "  and {more} more, which lost no more frames; --json has all");
     }
     text
 }
@@ -81,6 +117,8 @@ pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
     Some(format!("{why}{shown}."))
 }
 
+/// The number of streams shown.
+const SHOWN_STREAMS: usize = 16;
 /// The number of flows shown: the worst ones.
 const SHOWN: usize = 4;
 
@@ -188,11 +226,12 @@ fn generator(trial: &DetailedTrial) -> String {
 fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
     let known = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?)));
     let Some((gaps, within)) = known else { return String::new() };
+    let intended = gaps.intended_ns.map(|ns| format!("{:.3} µs", ns / 1e3));
     let line = format!(
-        "gaps of {}: {:.2} % within 10 µs of {:.3} µs, p99 {:.1} µs, max {:.1} µs\n",
+        "gaps of {}: {:.2} % within 10 µs of {}, p99 {:.1} µs, max {:.1} µs\n",
         direction.from,
         100.0 * within,
-        gaps.intended_ns.unwrap_or(0.0) / 1e3,
+        intended.as_deref().unwrap_or("their own lengths"),
         gaps.p99_ns as f64 / 1e3,
         gaps.max_ns as f64 / 1e3
     );

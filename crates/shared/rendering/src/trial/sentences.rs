@@ -9,7 +9,14 @@ const CHANGES: usize = 8;
 
 /// The load of each direction; `highest` where it is as many frames as possible.
 pub(super) fn load(trial: &DetailedTrial, highest: &str) -> String {
-    let asked = trial.load_pps.map_or_else(|| highest.to_owned(), rate);
+    let asked = match trial.load_pps {
+        // Streams begin and end at different times.
+        Some(_) if trial.directions.iter().any(|way| !way.streams.is_empty()) => {
+            format!("{} on average", rate(trial.result.offered_pps))
+        }
+        Some(pps) => rate(pps),
+        None => highest.to_owned(),
+    };
     let times = match trial.directions.iter().map(|way| way.rate_changes.len()).max().unwrap_or(0) {
         0 => return asked,
         1 => "once".to_owned(),

@@ -123,6 +123,7 @@ pub fn offer(pps: f64, duration: Duration) -> Offer {
         bidirectional: false,
         keep: false,
         replay: None,
+        streams: [].into(),
         every: None,
     }
 }

@@ -16,7 +16,7 @@ use kpps_methods::{Runner, Testbed};
 use kpps_namespaces::until_undisturbed;
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
-use kpps_ports::port::run::{Late, Shape};
+use kpps_ports::port::run::{SendPlan, Shape, StreamPlan};
 use kpps_tester::clock::Clock;
 use kpps_tester::{
     Address, Allowed, Classes, Error, Offer, Outcome, PortsTestbed, Replay, Site, TestPort, Tester,
@@ -79,6 +79,7 @@ fn offer(rate: Rate, duration: Duration) -> Offer {
         bidirectional: false,
         keep: false,
         replay: None,
+        streams: [].into(),
         every: None,
     }
 }
@@ -287,17 +288,9 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
             tags: Tags::default(),
             ips: Addresses::from([198, 18, 0, 1].into(), 1),
         },
-        plan: Some(kpps_ports::port::run::SendPlan {
-            rate: Rate::Pps(50_000.0),
-            shape: Shape::Constant,
-            times: None,
-            as_they_are: false,
-            frames: Arc::new(Templates::one(&[1; 60])),
+        plan: Some(SendPlan {
             rewrite: true,
-            count: None,
-            late: Late::Skip,
-            stream: 0,
-            epoch: None,
+            ..SendPlan::one(Rate::Pps(50_000.0), StreamPlan::of(Arc::new(Templates::one(&[1; 60]))))
         }),
         expect: None,
         duration: SHORT,
@@ -314,7 +307,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
     );
     // Nor by a change.
     let mut task = task;
-    task.plan.iter_mut().for_each(|plan| plan.rate = Rate::Pps(100.0));
+    task.plan.iter_mut().flat_map(|plan| &mut plan.streams).for_each(|stream| stream.pps = 100.0);
     let state = kpps_tester::TrialState::new(1);
     state.change_rate(50_000.0);
     let said = port.work(&task, &state).trouble.unwrap().to_string();

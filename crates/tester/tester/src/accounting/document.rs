@@ -1,15 +1,17 @@
 //! A trial as it is published.
 
-use crate::judging::losses::Lost;
+use crate::judging::losses::{Losses, Lost};
 use crate::judging::playback::Playback;
-use crate::judging::received::OfFlow;
+use crate::judging::received::{OfFlow, OfStream};
+use crate::running::streams::Stream;
 use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::detail::{
     BitRates, Capture, Carried, CpuTimes, DetailedTrial, Direction, Fate, FlowCount, Flows, LossTimes,
-    SizeCount, TrialReplay,
+    SizeCount, StreamCount, TrialReplay,
 };
 use kpps_documents::{Cpu, Doubt, Environment, Ledger, Trial};
+use kpps_frames::Mix;
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
 use kpps_ports::port::run::{self, Shape};
@@ -41,7 +43,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let is_changed = outcome.directions.iter().any(|direction| !direction.sent.rate_changes.is_empty());
     let is_steady = !is_changed && !matches!(offer.shape, Shape::Ramp(..) | Shape::Then(..));
     let offered_pps = match offer.load.rate {
-        Rate::Pps(pps) if is_steady => pps * outcome.directions.len() as f64,
+        Rate::Pps(pps) if is_steady && offer.streams.is_empty() => pps * outcome.directions.len() as f64,
         _ => sum(|direction| direction.sent.intended) as f64 / seconds,
     };
     let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));
@@ -99,7 +101,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     };
     let all: Fate = outcome.directions.iter().map(fate).sum();
     let environment = Environment {
-        bidirectional: offer.bidirectional,
+        bidirectional: offer.goes_back(),
         shape: offer.shape.name_unless_default(),
         ..kpps_methods::of_frames(tester.environment(), &offer.load)
     };
@@ -119,6 +121,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             arrival: received.arrival,
             gaps: sent.gaps.as_ref().map(gaps),
             flows: flows(tester, *from, &received.flows),
+            streams: streams(offer, direction),
             sizes: sizes(offer, &received.sizes),
             rate_changes: sent.rate_changes.clone(),
             series: series.as_ref().map(|(_, series)| series.clone()).unwrap_or_default(),
@@ -134,10 +137,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         learned: outcome.learned,
         fate: all,
         received_pps: all.received as f64 / result.seconds,
-        sent_bps: BitRates {
-            l1: offer.load.sizes.l1_bits_per_s(result.sent_pps),
-            l2: offer.load.sizes.l2_bits_per_s(result.sent_pps),
-        },
+        sent_bps: sent_bps(offer, outcome, &result),
         clocks: outcome.clocks.clone(),
         interval_s: outcome.directions.iter().find_map(|it| Some(it.series.as_ref()?.0)),
         directions: outcome.directions.iter().map(published).collect(),
@@ -158,21 +158,46 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     Some(document.rounded())
 }
 
+/// The bits that were sent in a second.
+fn sent_bps(offer: &Offer, outcome: &Outcome, result: &Trial) -> BitRates {
+    let mut all = BitRates::default();
+    let mut add = |sizes: &Mix, pps: f64| {
+        all.l1 += sizes.l1_bits_per_s(pps);
+        all.l2 += sizes.l2_bits_per_s(pps);
+    };
+    if offer.streams.is_empty() {
+        add(&offer.load.sizes, result.sent_pps);
+    }
+    for direction in &outcome.directions {
+        let streams = offer.streams_from(direction.from).zip(&direction.sent.of_streams);
+        streams.for_each(|((stream, _), sent)| add(&stream.sizes, *sent as f64 / result.seconds));
+    }
+    all
+}
+
 /// When frames of a direction were lost. `None` if none were, or if other frames are missing, too: it is
 /// unknown which of them the kernel refused to send, or the port could not receive.
 fn loss_times(direction: &DirectionOutcome) -> Option<LossTimes> {
     let is_known = direction.sent.given == direction.sent.frames && direction.overflow == Some(0);
     let losses = direction.received.losses.filter(|it| is_known && it.frames == direction.lost())?;
-    let ps = |time: Duration| u64::try_from(time.as_nanos() * 1000).unwrap_or(u64::MAX);
     let begun_ps = ps(direction.sent.begun);
-    let ended_ps = begun_ps.saturating_add(ps(direction.sent.elapsed));
+    Some(times_of(&losses, begun_ps, (Duration::ZERO, direction.sent.elapsed)))
+}
+
+fn ps(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos() * 1000).unwrap_or(u64::MAX)
+}
+
+/// The times of losses, of frames that were sent from `from` to `to` after `begun_ps`.
+fn times_of(losses: &Losses, begun_ps: u64, (from, to): (Duration, Duration)) -> LossTimes {
+    let [from_ps, to_ps] = [from, to].map(|time| begun_ps.saturating_add(ps(time)));
     let times_s = |lost: &Lost| {
-        let (at_ps, lasted_ps) = lost.times_ps(begun_ps, ended_ps);
+        let (at_ps, lasted_ps) = lost.times_ps(from_ps, to_ps);
         (at_ps.saturating_sub(begun_ps) as f64 / 1e12, lasted_ps as f64 / 1e12)
     };
     let (longest_at_s, longest_s) = times_s(&losses.longest);
     let (first_s, _) = times_s(&losses.first);
-    Some(LossTimes { first_s, longest_frames: losses.longest.frames, longest_at_s, longest_s })
+    LossTimes { first_s, longest_frames: losses.longest.frames, longest_at_s, longest_s }
 }
 
 /// The doubts about the result.
@@ -237,6 +262,33 @@ fn flows(tester: &Tester, from: usize, flows: &[OfFlow]) -> Option<Flows> {
     })
 }
 
+/// The results of the streams of a direction, if a file describes them.
+fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
+    let sent = &direction.sent;
+    let begun_ps = ps(sent.begun);
+    let published = |((stream, pps), of): ((&Stream, f64), &OfStream)| {
+        // The last frame of a stream is sent when the stream ends, or all.
+        let begin = stream.start.min(sent.elapsed);
+        let end = stream.duration.map_or(sent.elapsed, |it| (stream.start + it).min(sent.elapsed));
+        let losses = of.losses.filter(|losses| {
+            let is_known = sent.given == sent.frames && direction.overflow == Some(0);
+            is_known && losses.frames == of.missing()
+        });
+        StreamCount {
+            stream: stream.name.clone(),
+            load_pps: offer.load.rate.pps().map(|_| pps),
+            frames: Carried::of(of.sent, of.arrived.received),
+            duplicated: of.arrived.duplicated,
+            reordered: of.arrived.reordered,
+            corrupted: of.arrived.corrupted,
+            latency_ns: of.latency,
+            percentiles_ns: of.times.as_ref().map(|times| times.quantiles()),
+            loss: losses.map(|losses| times_of(&losses, begun_ps, (begin, end))),
+        }
+    };
+    offer.streams_from(direction.from).zip(&direction.received.streams).map(published).collect()
+}
+
 /// The results of the sizes of a mix: frames sent and received of each.
 fn sizes(offer: &Offer, counts: &[(u64, u64)]) -> Vec<SizeCount> {
     let published = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
@@ -251,7 +303,7 @@ pub fn gaps(gaps: &run::Gaps) -> Gaps {
     Gaps {
         intended_ns: gaps.intended_ns.map(|ns| (ns * 10.0).round() / 10.0),
         count: gaps.count,
-        within_10us: gaps.intended_ns.map(|_| gaps.within),
+        within_10us: gaps.within,
         p50_ns: gaps.p50_ns,
         p99_ns: gaps.p99_ns,
         p999_ns: gaps.p999_ns,

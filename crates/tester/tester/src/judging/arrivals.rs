@@ -1,8 +1,7 @@
-//! The frames of one stream that arrive, one by one.
+//! The frames of a direction that arrive, one by one. A frame's tag has its stream and its number there
+//! ([`StreamArrivals`]).
 //!
-//! Each sequence number has a bit ([`Seen`]), which distinguishes a duplicate from a late frame. The number
-//! also gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is
-//! whole if its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as
+//! A frame is whole if its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as
 //! those of most frames do: a router rewrites the stations of all frames alike. Copies of a frame that has
 //! arrived do not decide what is usual. The first intact copy counts as the frame; damaged copies are
 //! duplicates. A changed copy sent back by someone else therefore cannot damage a good frame. Fields that a
@@ -20,99 +19,29 @@
 //! trial, is configured in another way. These and fragments are [reported](Arrivals::findings).
 
 use crate::clock::{Gain, TimeOfDay};
-use crate::judging::header::{Change, LONGEST, Outline};
 use crate::judging::kept::{Anomalies, Keeper, Kept};
-use crate::judging::losses::{Losses, SequenceGap, SequenceGaps};
-use crate::judging::received::{Arrived, Findings, OfFlow, Received};
-use crate::judging::seen::Seen;
+use crate::judging::losses::Losses;
+use crate::judging::received::{Arrived, Findings, OfFlow, OfStream, Received};
+use crate::judging::stream::{Resemblance, StreamArrivals};
 use crate::judging::timeline::{ArrivalLine, Timeline};
-use kpps_documents::FlowLatency;
 use kpps_documents::detail::{Arrival, ArrivalBy};
 use kpps_frames::Templates;
-use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
-use kpps_frames::headers::{Headers, TYPE_SERVICE_VLAN};
-use kpps_frames::tag::{self, TagFormat};
-use kpps_methods::{Latency, LatestOfFlow, StandingQueue, Variation};
-use std::collections::BTreeMap;
+use kpps_frames::tag::{self, BACK, Tag, TagFormat};
+use kpps_methods::{Latency, StandingQueue};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Different changes of headers that are counted. A frame with a rarer change is damaged in any case.
-const CHANGES: usize = 256;
-/// Bytes of a header that may differ in a damaged frame of this stream.
-const DAMAGED_BYTES: usize = 4;
-/// Different Ethernet addresses of frames without a whole tag that are remembered.
-const STATIONS: usize = 64;
-/// Where the Ethernet addresses end.
-const ADDRESSES: usize = 12;
-/// Where the UDP ports begin in a frame without VLAN tag.
-const PORTS: usize = 34;
-/// The judgement of a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// It is as in most frames so far.
-    Usual,
-    /// It differs; the end of the trial shows whether that is damage.
-    Unusual,
-    Damaged,
-}
+/// The most streams whose distributions of latencies are recorded: each takes a quarter of a megabyte.
+const TIMED_STREAMS: usize = 64;
 
-/// The most frames that are remembered of those with only damaged copies so far: a whole copy may come yet.
-const DOUBTFUL: usize = 1 << 16;
-
-/// Frames without a whole tag whose headers behind these Ethernet addresses are the stream's.
-#[derive(Clone, Copy, Debug, Default)]
-struct Unread {
-    addresses: [u8; ADDRESSES],
-    /// Frames with a damaged tag of the stream, and frames with nothing like a tag.
-    nameless: u64,
-    tagless: u64,
-}
-
-/// The arrivals of a flow.
-#[derive(Clone, Copy, Debug, Default)]
-struct FlowTally {
-    /// One more than the highest sequence number.
-    next: u64,
-    received: u64,
-    reordered: u64,
-    /// Frames whose latency counts, the sum of their latencies, and the shortest and the longest, in ns.
-    timed: u64,
-    sum_ns: u64,
-    min_ns: u64,
-    max_ns: u64,
-    latest: LatestOfFlow,
-    variation: Variation,
-}
-
-impl FlowTally {
-    /// Counts a latency.
-    #[inline]
-    fn time(&mut self, ns: u64) {
-        self.min_ns = if self.timed == 0 { ns } else { self.min_ns.min(ns) };
-        self.max_ns = self.max_ns.max(ns);
-        self.timed += 1;
-        self.sum_ns = self.sum_ns.saturating_add(ns);
-    }
-
-    /// The latencies, less a margin; `None` without any.
-    fn latency(&self, margin_ns: u64) -> Option<FlowLatency> {
-        let mean = self.sum_ns.checked_div(self.timed)?;
-        let [min, mean, max] = [self.min_ns, mean, self.max_ns].map(|ns| ns.saturating_sub(margin_ns));
-        Some(FlowLatency { min, mean, max, jitter: self.variation.mean_ns() })
-    }
-}
-
-/// The frames of one stream that arrived.
+/// The frames of a direction that arrived.
 pub struct Arrivals {
-    stream: u16,
-    /// The frames as they should arrive, without their tags.
-    templates: Arc<Templates>,
-    /// Where the tags are, and the headers.
-    format: TagFormat,
-    outline: Outline,
-    /// Bytes of headers that differ between frames.
-    varies: [bool; LONGEST],
+    /// In the order of their numbers, if there are several.
+    streams: Vec<StreamArrivals>,
+    by_stream: bool,
+    /// Where the streams' frames have their tags: each place once, the place of the last frame first.
+    formats: Vec<TagFormat>,
+    trial: u32,
     epoch: Instant,
     /// The epoch by the clock with which kernels stamp frames.
     epoch_of_day: TimeOfDay,
@@ -120,34 +49,11 @@ pub struct Arrivals {
     stamped: bool,
     /// The time of the current burst.
     now: Option<Duration>,
-    /// The sequence numbers that have arrived.
-    seen: Seen,
-    /// When the first frame was sent, and the frame with the highest number, in ps of the tags.
-    first_ps: Option<u64>,
-    highest_ps: u64,
-    /// The frames that had not arrived when a later one did.
-    gaps: SequenceGaps,
+    /// Frames with a whole tag, without duplicates.
     distinct: u64,
-    duplicated: u64,
-    flows: Vec<FlowTally>,
-    /// Frames of each size, without duplicates.
-    sizes: Vec<u64>,
-    /// Frames without a copy that looks like most frames, by sequence number, with the header's change unless
-    /// other damage was found. The latest [`DOUBTFUL`].
-    doubtful: BTreeMap<u64, Option<Change>>,
-    /// Changes of headers, the most frequent first, without duplicates.
-    changes: Vec<(Change, u64)>,
-    /// The headers of a frame with the most frequent change, as they came.
-    usual: [u8; LONGEST],
-    /// Frames with a whole tag and other damage, without duplicates.
-    damaged: u64,
-    /// Frames that may be damaged ones of the stream: their numbers are unknown.
-    unread: Vec<Unread>,
+    /// Whether frames without a whole tag have arrived that may be of a stream.
+    has_unread: bool,
     other_traffic: u64,
-    /// Frames with other VLAN tags than they should have, and the tags of the last one.
-    retagged: (u64, Vec<u16>),
-    /// Fragments with a whole tag.
-    fragments: u64,
     /// Latencies, in parts of the trial if that was asked for.
     latency: Vec<Latency>,
     part_ns: u64,
@@ -166,33 +72,41 @@ pub struct Arrivals {
 impl Arrivals {
     /// For a stream of these frames, whose tags count from `epoch`, with room for about `expected` of them.
     pub fn new(stream: u16, templates: Arc<Templates>, epoch: Instant, expected: u64) -> Self {
-        let outline = outline(&templates);
+        Self::of([(stream, templates, expected)], false, epoch)
+    }
+
+    /// For streams of these frames, each with its number and about this many frames. Several streams are
+    /// numbered from 0, without the bit [`BACK`]. `by_stream`: whether the fate of each stream is of interest.
+    pub fn of(
+        streams: impl IntoIterator<Item = (u16, Arc<Templates>, u64)>,
+        by_stream: bool,
+        epoch: Instant,
+    ) -> Self {
+        let streams = streams
+            .into_iter()
+            .map(|(number, templates, expected)| StreamArrivals::new(number, templates, expected));
+        let mut streams: Vec<_> = streams.collect();
+        if by_stream && streams.len() <= TIMED_STREAMS {
+            streams = streams.into_iter().map(StreamArrivals::timed).collect();
+        }
+        let mut formats = Vec::new();
+        for stream in &streams {
+            if !formats.contains(&stream.format()) {
+                formats.push(stream.format());
+            }
+        }
         Self {
-            stream,
-            format: templates.tag(),
-            varies: varies(&templates, &outline),
-            outline,
-            flows: vec![FlowTally::default(); templates.flows() as usize],
-            sizes: vec![0; templates.sizes()],
-            templates,
+            trial: formats.first().map_or(0, |format| format.trial()),
+            formats,
+            streams,
+            by_stream,
             epoch,
             epoch_of_day: TimeOfDay::at(epoch),
             stamped: false,
             now: None,
-            seen: Seen::new(expected),
-            first_ps: None,
-            highest_ps: 0,
-            gaps: SequenceGaps::default(),
             distinct: 0,
-            duplicated: 0,
-            doubtful: BTreeMap::new(),
-            changes: Vec::new(),
-            usual: [0; LONGEST],
-            damaged: 0,
-            unread: Vec::new(),
+            has_unread: false,
             other_traffic: 0,
-            retagged: (0, Vec::new()),
-            fragments: 0,
             latency: vec![Latency::default()],
             part_ns: u64::MAX,
             line: None,
@@ -251,110 +165,71 @@ impl Arrivals {
         self.now = None;
     }
 
+    /// The tag of a frame, and its position.
+    #[inline]
+    fn read(&mut self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
+        let found = self.formats.first()?.read_any(frame);
+        if found.is_some() || self.formats.len() == 1 {
+            return found;
+        }
+        self.read_elsewhere(frame)
+    }
+
+    /// The tag of a frame that has it at another place than the frame before.
+    #[inline(never)]
+    fn read_elsewhere(&mut self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
+        let others = self.formats.iter().enumerate().skip(1);
+        let (place, found) = others.filter_map(|(n, format)| Some((n, format.read_any(frame)?))).next()?;
+        self.formats.swap(0, place);
+        Some(found)
+    }
+
+    /// The stream with this number, by its index.
+    #[inline]
+    fn stream_of(&self, number: u16) -> Option<usize> {
+        let at = if self.streams.len() == 1 { 0 } else { usize::from(number & !BACK) };
+        (self.streams.get(at)?.number() == number).then_some(at)
+    }
+
     /// Counts a frame, without FCS, with the time when the kernel received it, in ns since 1970, if that is
-    /// known. Returns false if it is not of this stream.
+    /// known. Returns false if it is not of these streams.
     #[inline]
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
-        let Some((trial, tag, at)) = self.format.read_any(frame).or_else(|| self.read_shifted(frame)) else {
+        let Some((trial, tag, at)) = self.read(frame).or_else(|| self.read_shifted(frame)) else {
             return self.take_untagged(frame, stamp);
         };
-        if trial != self.format.trial() || tag.stream != self.stream {
+        let Some(index) = self.stream_of(tag.stream).filter(|_| trial == self.trial) else {
             return self.take_other(frame, stamp);
-        }
-        let sequence = tag.sequence_near(self.seen.highest().unwrap_or(0));
-        let Some(template) = self.templates.at(sequence) else { return false };
-        let (header, rest) = frame.split_at(at);
-        // A whole tag has been found there.
-        let zeros = &rest[self.format.bytes()..];
-        let whole = frame.len() == usize::from(template.bytes)
-            && header.len() == template.head.len()
-            && header.get(LONGEST..) == template.head.get(LONGEST..)
-            && zeros.iter().all(|&byte| byte == 0);
-        let odd = if whole { Odd::No } else { oddity(header, zeros, template.head) };
-        let change = whole.then(|| self.outline.change(frame, at..at + self.format.bytes(), template.head));
-        let (flow, size) = (template.flow, template.size);
-        match odd {
-            Odd::No => {}
-            Odd::Retagged => self.retagged = (self.retagged.0 + 1, vlans(header)),
-            Odd::Fragment => self.fragments += 1,
-        }
+        };
         let now_ns = self.now_ns(stamp);
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
-        let (first, late) = self.mark(sequence, sent_ps, flow, size);
-        let verdict = match change {
-            Some(change) if first => self.note(&change, header),
-            None if odd == Odd::Retagged => Verdict::Usual,
-            _ => Verdict::Damaged,
-        };
-        let timed = match (first, verdict) {
-            (true, Verdict::Usual) => true,
-            (true, _) => {
-                let change = change.filter(|_| verdict == Verdict::Unusual);
-                self.doubt(sequence, change);
-                change.is_some()
-            }
-            (false, _) => self.restore(sequence, change.as_ref()),
-        };
-        if !first || late || verdict != Verdict::Usual {
-            let usual = self.changes.first().map(|(most, _)| most);
-            let corrupted = if first { verdict != Verdict::Usual } else { change.as_ref() != usual };
-            let anomalies =
-                Anomalies { duplicated: !first, reordered: late, corrupted, ..Anomalies::default() };
-            let change = change.filter(|_| first && verdict != Verdict::Damaged);
-            self.keep((frame, stamp), Some(sequence), anomalies, change);
+        let Some(stream) = self.streams.get_mut(index) else { return false };
+        let Some(judged) = stream.judge(frame, (tag, at), sent_ps) else { return false };
+        self.distinct += u64::from(judged.is_first);
+        if let Some((anomalies, change)) = judged.anomalies
+            && let Some(keeper) = &mut self.keeper
+        {
+            keeper.keep((frame, stamp), (index, Some(judged.sequence)), anomalies, change);
         }
         let latency_ns = self.latency_ns(now_ns, sent_ps);
-        if first && let Some(line) = &mut self.line {
-            let is_known = whole && (self.margin_ns == 0 || self.gain.is_some());
+        if judged.is_first
+            && let Some(line) = &mut self.line
+        {
+            let is_known = judged.is_whole && (self.margin_ns == 0 || self.gain.is_some());
             line.take(sent_ps / 1000, is_known.then(|| latency_ns.saturating_sub(self.margin_ns)));
         }
-        if timed {
+        if judged.is_timed {
             if let Some(queue) = &mut self.queue {
                 queue.record(sent_ps / 1000, latency_ns);
             }
             let last = self.latency.len() - 1;
             let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
             self.latency[part].record(latency_ns);
-            // Flows take turns.
-            let turns = self.flows.len() as u64;
-            if let Some(flow) = self.flows.get_mut(flow as usize) {
-                flow.time(latency_ns);
-                if first {
-                    flow.latest.take(sequence, turns, latency_ns, &mut flow.variation);
-                }
+            if let Some(stream) = self.streams.get_mut(index) {
+                stream.time(&judged, latency_ns);
             }
         }
         true
-    }
-
-    /// Counts a frame whose first copy differs from most frames, and remembers it.
-    #[cold]
-    fn doubt(&mut self, sequence: u64, change: Option<Change>) {
-        self.damaged += u64::from(change.is_none());
-        if self.doubtful.len() == DOUBTFUL {
-            self.doubtful.pop_first();
-        }
-        self.doubtful.insert(sequence, change);
-    }
-
-    /// Counts a frame as intact if this copy is intact and only damaged copies had arrived before. Returns
-    /// whether this is the first copy whose latency counts.
-    #[cold]
-    fn restore(&mut self, sequence: u64, change: Option<&Change>) -> bool {
-        let Some((most, frames)) = self.changes.first_mut().filter(|(most, _)| Some(most) == change) else {
-            return false;
-        };
-        let Some(before) = self.doubtful.get(&sequence).filter(|before| before.as_ref() != Some(most)) else {
-            return false;
-        };
-        *frames += 1;
-        let before = *before;
-        match before.and_then(|before| self.changes.iter_mut().find(|(change, _)| *change == before)) {
-            Some((_, frames)) => *frames -= 1,
-            None => self.damaged -= 1,
-        }
-        self.doubtful.remove(&sequence);
-        before.is_none()
     }
 
     /// When a frame arrived, in ns since the epoch: by the kernel's stamp, or by the time of the burst.
@@ -372,210 +247,65 @@ impl Arrivals {
         }
     }
 
-    /// Keeps a frame with anomalies, if such frames are kept.
-    #[cold]
-    fn keep(
-        &mut self,
-        frame: (&[u8], Option<u64>),
-        sequence: Option<u64>,
-        anomalies: Anomalies,
-        change: Option<Change>,
-    ) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.keep(frame, sequence, anomalies, change);
-        }
-    }
-
-    /// Marks a sequence number. Returns whether it is new, and whether a later one of its flow had arrived.
-    #[inline]
-    fn mark(&mut self, sequence: u64, sent_ps: u64, flow: u32, size: usize) -> (bool, bool) {
-        if self.seen.needs_room(sequence) {
-            self.gaps.close_before(self.seen.first_kept(sequence), &self.seen);
-            self.seen.make_room(sequence);
-        }
-        let highest = self.seen.highest();
-        if !self.seen.mark(sequence) {
-            self.duplicated += 1;
-            return (false, false);
-        }
-        self.distinct += 1;
-        if let Some(size) = self.sizes.get_mut(size) {
-            *size += 1;
-        }
-        let mut late = false;
-        if let Some(flow) = self.flows.get_mut(flow as usize) {
-            let next = sequence + 1;
-            late = next < flow.next;
-            flow.received += 1;
-            flow.reordered += u64::from(late);
-            flow.next = flow.next.max(next);
-        }
-        if highest.is_none_or(|highest| sequence > highest) {
-            let first = highest.map_or(0, |highest| highest + 1);
-            if sequence > first {
-                let before_ps = highest.map(|_| self.highest_ps);
-                let gap = SequenceGap { first, end: sequence, before_ps, behind_ps: Some(sent_ps) };
-                self.gaps.open(gap, &self.seen);
-            }
-            self.first_ps.get_or_insert(sent_ps);
-            self.highest_ps = sent_ps;
-        } else {
-            self.gaps.take_late(sequence);
-        }
-        (true, late)
-    }
-
-    /// Counts the change of a header. The most frequent one is compared first.
-    #[inline]
-    fn note(&mut self, change: &Change, header: &[u8]) -> Verdict {
-        match self.changes.first_mut() {
-            Some((most, frames)) if most == change => {
-                *frames += 1;
-                Verdict::Usual
-            }
-            _ => self.note_another(change, header),
-        }
-    }
-
-    #[cold]
-    fn note_another(&mut self, change: &Change, header: &[u8]) -> Verdict {
-        let known = self.changes.iter().position(|(known, _)| known == change);
-        if known.is_none() && self.changes.len() == CHANGES {
-            return Verdict::Damaged;
-        }
-        let at = known.unwrap_or_else(|| {
-            self.changes.push((*change, 0));
-            self.changes.len() - 1
-        });
-        self.changes[at].1 += 1;
-        if at == 0 || self.changes[at].1 > self.changes[0].1 {
-            self.changes.swap(0, at);
-            self.usual = [0; LONGEST];
-            self.usual.iter_mut().zip(header).for_each(|(usual, came)| *usual = *came);
-        }
-        Verdict::Unusual
-    }
-
     /// Reads the tag of a frame that has one layer of VLAN tags more or less than it should, or two, or the
     /// header of fragments of IPv6.
     #[cold]
-    fn read_shifted(&self, frame: &[u8]) -> Option<(u32, tag::Tag, usize)> {
-        let place = self.format.offset(frame);
-        let at = [place + 4, place + 8, place.wrapping_sub(4), place.wrapping_sub(8)];
-        at.into_iter().find_map(|at| {
-            let (trial, tag) = frame.get(at..)?.first_chunk().and_then(tag::from_bytes)?;
-            ((trial, tag.stream) == (self.format.trial(), self.stream)).then_some((trial, tag, at))
+    fn read_shifted(&self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
+        self.formats.iter().find_map(|format| {
+            let place = format.offset(frame);
+            let at = [place + 4, place + 8, place.wrapping_sub(4), place.wrapping_sub(8)];
+            at.into_iter().find_map(|at| {
+                let (trial, tag) = frame.get(at..)?.first_chunk().and_then(tag::from_bytes)?;
+                (trial == self.trial && self.stream_of(tag.stream).is_some()).then_some((trial, tag, at))
+            })
         })
-    }
-
-    /// Why frames arrive in another way than they should, as far as their headers show.
-    pub fn findings(&self) -> Findings {
-        let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
-        let expected = vlans(sent);
-        let tags = HEADER_BYTES - 2..HEADER_BYTES + 4 * expected.len();
-        let all_alike = self.varies.get(tags).is_some_and(|varies| !varies.contains(&true));
-        let usual = vlans(self.usual.get(..sent.len()).unwrap_or_default());
-        let (mut frames, mut came) = self.retagged.clone();
-        if let Some((_, most)) = self.changes.first().filter(|_| all_alike && usual != expected) {
-            (frames, came) = (frames + most, usual);
-        }
-        Findings { retagged: frames, came, expected, fragments: self.fragments }
     }
 
     /// A frame of others.
     #[cold]
     fn take_other(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         self.other_traffic += 1;
-        self.keep((frame, stamp), None, Anomalies { other_traffic: true, ..Anomalies::default() }, None);
+        if let Some(keeper) = &mut self.keeper {
+            let anomalies = Anomalies { other_traffic: true, ..Anomalies::default() };
+            keeper.keep((frame, stamp), (0, None), anomalies, None);
+        }
         false
     }
 
-    /// A frame without a whole tag of this load. Returns whether it may be one of the stream.
+    /// A frame without a whole tag of this load. Returns whether it may be one of a stream.
     #[cold]
     fn take_untagged(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
-        self.fragments += u64::from(self.is_first_fragment(frame));
-        let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
-        // If no whole frame has arrived, TTL and checksum may have been rewritten.
-        let usual = if self.changes.is_empty() { sent } else { &self.usual[..] };
-        let bytes = usual.iter().zip(&self.varies).zip(frame).take(sent.len()).skip(ADDRESSES);
-        let differ = bytes.filter(|((usual, varies), byte)| !**varies && usual != byte).count();
-        let rest = frame.get(sent.len()..).unwrap_or_default();
-        // A whole tag of other frames with such headers, balanced or not.
-        let whole = rest.first_chunk().and_then(tag::from_bytes);
-        let own = (self.format.trial(), self.stream);
-        let is_other = whole.is_some_and(|(trial, tag)| (trial, tag.stream) != own);
-        let nameless = differ <= DAMAGED_BYTES && tag::resembles(rest, self.format.trial(), self.stream);
-        let tagless = differ == 0 && !nameless;
-        if is_other || frame.len() <= PORTS || !(nameless || tagless) {
+        if let Some(stream) = self.streams.iter_mut().find(|stream| stream.is_first_fragment(frame)) {
+            stream.take_fragment();
+        }
+        // A tag with damage says more than headers without one, and the least damage is the most probable.
+        let all = self.streams.iter().enumerate().filter_map(|(at, it)| Some((it.resembles(frame)?, at)));
+        let Some(((what, _), index)) = all.min() else { return self.take_other(frame, stamp) };
+        if !self.streams.get_mut(index).is_some_and(|stream| stream.take_unread(frame, what)) {
             return self.take_other(frame, stamp);
         }
-        let Some(unread) = frame.first_chunk().and_then(|addresses| self.unread_of(*addresses)) else {
-            return self.take_other(frame, stamp);
-        };
-        *(if nameless { &mut unread.nameless } else { &mut unread.tagless }) += 1;
+        self.has_unread = true;
+        let nameless = what == Resemblance::Nameless;
         if nameless && self.line.is_some() && self.nameless() <= self.missing() {
             // When it was sent is not known: about now.
             let now_ns = self.now_ns(stamp).saturating_sub(self.margin_ns);
             self.line.iter_mut().for_each(|line| line.take(now_ns, None));
         }
-        self.keep((frame, stamp), None, Anomalies { nameless, tagless, ..Anomalies::default() }, None);
+        if let Some(keeper) = &mut self.keeper {
+            let anomalies = Anomalies { nameless, tagless: !nameless, ..Anomalies::default() };
+            keeper.keep((frame, stamp), (index, None), anomalies, None);
+        }
         true
     }
 
-    /// Whether a frame is the first fragment of an IPv4 packet of the stream whose tag is in a later one.
-    fn is_first_fragment(&self, frame: &[u8]) -> bool {
-        let Some(Headers { ip, transport, first: true, whole: false, is_ipv6: false, .. }) =
-            Headers::of(frame)
-        else {
-            return false;
-        };
-        let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
-        let same = |at: usize| {
-            let varies = self.varies.get(at).is_some_and(|varies| *varies);
-            varies || frame.get(at).is_some_and(|byte| sent.get(at) == Some(byte))
-        };
-        let mut steady = [ip, ip + 9].into_iter().chain(ip + 12..ip + 20).chain(transport..transport + 4);
-        vlans(frame) == vlans(sent) && steady.all(same)
-    }
-
-    /// The entry of these Ethernet addresses, if there is room for another.
-    fn unread_of(&mut self, addresses: [u8; ADDRESSES]) -> Option<&mut Unread> {
-        let at = match self.unread.iter().position(|unread| unread.addresses == addresses) {
-            Some(at) => at,
-            None if self.unread.len() < STATIONS => {
-                self.unread.push(Unread { addresses, ..Unread::default() });
-                self.unread.len() - 1
-            }
-            None => return None,
-        };
-        self.unread.get_mut(at)
-    }
-
-    /// Whether a frame with these Ethernet addresses may belong to the stream. In a frame with a damaged tag
-    /// some bytes may differ. If no whole frame has arrived, any frame may belong to it.
-    fn has_stations(&self, addresses: &[u8], nameless: bool) -> bool {
-        let differ =
-            addresses.iter().zip(&self.usual[..ADDRESSES]).filter(|(one, other)| one != other).count();
-        self.changes.is_empty() || differ <= if nameless { DAMAGED_BYTES } else { 0 }
-    }
-
-    /// Frames with a damaged tag of the stream so far.
-    #[inline]
+    /// Frames with a damaged tag of the streams so far.
     fn nameless(&self) -> u64 {
-        let ours = self.unread.iter().filter(|unread| self.has_stations(&unread.addresses, true));
-        ours.map(|unread| unread.nameless).sum()
-    }
-
-    /// Frames with headers of the stream and nothing like its tag so far.
-    fn tagless(&self) -> u64 {
-        let ours = self.unread.iter().filter(|unread| self.has_stations(&unread.addresses, false));
-        ours.map(|unread| unread.tagless).sum()
+        self.streams.iter().map(StreamArrivals::nameless).sum()
     }
 
     /// Frames that were sent before an arrived frame, and not received with an intact tag.
-    #[inline]
     fn missing(&self) -> u64 {
-        self.seen.end() - self.distinct
+        self.streams.iter().map(StreamArrivals::missing).sum()
     }
 
     /// Frames that were sent before an arrived frame, and not received so far. A frame with a damaged tag may
@@ -584,66 +314,61 @@ impl Arrivals {
         self.missing().saturating_sub(self.nameless())
     }
 
-    /// Frames of the stream so far, without duplicates. A frame with a damaged tag counts if one is missing.
+    /// Frames of the streams so far, without duplicates. A frame with a damaged tag counts if one is missing.
     #[inline]
     pub fn received(&self) -> u64 {
-        self.distinct + self.nameless().min(self.missing())
+        match self.has_unread {
+            true => self.streams.iter().map(StreamArrivals::received).sum(),
+            false => self.distinct,
+        }
     }
 
     /// The arrivals so far. Frames with a damaged tag are not settled.
     pub fn arrived(&self) -> Arrived {
-        let rare: u64 = self.changes.iter().skip(1).map(|(_, frames)| frames).sum();
-        let (nameless, tagless) = (self.nameless(), self.tagless());
-        let unread: u64 = self.unread.iter().map(|unread| unread.nameless + unread.tagless).sum();
-        Arrived {
-            received: self.distinct,
-            duplicated: self.duplicated,
-            reordered: self.flows.iter().map(|flow| flow.reordered).sum(),
-            corrupted: self.damaged + rare,
-            other_traffic: self.other_traffic + unread - nameless - tagless,
-            nameless,
-            tagless,
-        }
+        let mut all = Arrived { other_traffic: self.other_traffic, ..Arrived::default() };
+        self.streams.iter().for_each(|stream| all += stream.arrived());
+        all
     }
 
-    /// The fate of each flow if `sent` frames were sent, and if there are several flows.
+    /// Why frames arrive in another way than they should, as far as their headers show.
+    pub fn findings(&self) -> Findings {
+        self.streams.iter().map(StreamArrivals::findings).reduce(Findings::and).unwrap_or_default()
+    }
+
+    /// The only stream, if there is one and its fate is that of the direction.
+    fn only(&self) -> Option<&StreamArrivals> {
+        if let ([only], false) = (&self.streams[..], self.by_stream) { Some(only) } else { None }
+    }
+
+    /// The fate of each flow if `sent` frames were sent, and if there is one stream with several flows.
     pub fn by_flow(&self, sent: u64) -> Vec<OfFlow> {
-        let several = self.flows.len() > 1;
-        let are_timed = several && self.knows_latencies();
-        let each = |(flow, tally): (usize, &FlowTally)| {
-            let flow = flow as u32;
-            let FlowTally { received, reordered, .. } = *tally;
-            let sent = self.templates.of_flow(flow, sent).max(received);
-            let latency = tally.latency(self.margin_ns).filter(|_| are_timed);
-            OfFlow { flow, sent, received, reordered, latency }
-        };
-        self.flows.iter().enumerate().filter(|_| several).map(each).collect()
+        self.only().map(|stream| stream.by_flow(sent, self.known_margin_ns())).unwrap_or_default()
     }
 
     /// For each size, in the order of the mix, the frames sent and the frames with whole tags that arrived,
-    /// without duplicates; if there are several sizes.
+    /// without duplicates; if there is one stream with several sizes.
     pub fn by_size(&self, sent: u64) -> Vec<(u64, u64)> {
-        let several = self.sizes.len() > 1;
-        let sent = self.templates.of_sizes(sent);
-        let each = |(sent, received): (u64, &u64)| (sent.max(*received), *received);
-        sent.into_iter().zip(&self.sizes).filter(|_| several).map(each).collect()
+        self.only().map(|stream| stream.by_size(sent)).unwrap_or_default()
     }
 
-    /// When the frame was sent that closed the last gap, counted from the first frame that arrived: nothing
-    /// was lost after it. `None` without a gap; the end of time if the last of `sent` frames are missing.
-    pub fn last_gap(&self, sent: u64) -> Option<Duration> {
-        if self.seen.end() < sent {
-            return Some(Duration::MAX);
+    /// When the frame was sent that closed the last gap of a stream, counted from the first frame that
+    /// arrived: nothing was lost after it. `None` without a gap; the end of time if the last of a stream's
+    /// sent frames are missing. `sent`: the sent frames of each stream.
+    pub fn last_gap(&self, sent: &[u64]) -> Option<Duration> {
+        let of = |(stream, sent): (&StreamArrivals, &u64)| stream.last_gap_ps(*sent);
+        match self.streams.iter().zip(sent).filter_map(of).max()? {
+            u64::MAX => Some(Duration::MAX),
+            last_ps => {
+                let first_ps = self.streams.iter().filter_map(StreamArrivals::first_ps).min()?;
+                Some(Duration::from_nanos(last_ps.saturating_sub(first_ps) / 1000))
+            }
         }
-        let since_ps = self.gaps.last(&self.seen)?.behind_ps?.saturating_sub(self.first_ps?);
-        Some(Duration::from_nanos(since_ps / 1000))
     }
 
-    /// When frames of `sent` sent ones were lost. `None` if all arrived, or if some arrived whose numbers are
-    /// unknown.
+    /// When frames of `sent` sent ones were lost. `None` if all arrived, if some arrived whose numbers are
+    /// unknown, or if there are several streams.
     fn losses(&self, sent: u64) -> Option<Losses> {
-        let are_known = self.nameless() + self.tagless() == 0;
-        self.gaps.losses(&self.seen, sent, self.highest_ps).filter(|_| are_known)
+        self.only()?.losses(sent)
     }
 
     /// p50 and p99 of the last whole interval in ns, if frames came in it.
@@ -672,6 +397,11 @@ impl Arrivals {
         (self.margin_ns == 0 || self.gain.is_some()) && self.clock_set_ns().is_none()
     }
 
+    /// The margin of latencies, if these are known.
+    fn known_margin_ns(&self) -> Option<u64> {
+        self.knows_latencies().then_some(self.margin_ns)
+    }
+
     /// By how much the clock of arrivals was set meanwhile, if it was.
     fn clock_set_ns(&self) -> Option<i64> {
         self.stamped.then(|| TimeOfDay::at(self.epoch).set_since(&self.epoch_of_day))?
@@ -679,9 +409,7 @@ impl Arrivals {
 
     /// The kept frames with anomalies.
     pub fn take_kept(&mut self) -> Kept {
-        let keeper = self.keeper.take();
-        let has_stations = |frame: &[u8], nameless| self.has_stations(frame, nameless);
-        keeper.map(|keeper| keeper.finish(&self.changes, has_stations)).unwrap_or_default()
+        self.keeper.take().map(|keeper| keeper.finish(&self.streams)).unwrap_or_default()
     }
 
     /// Latencies of whole frames without duplicates, with their variation in the first part, and the clock of
@@ -694,104 +422,51 @@ impl Arrivals {
         if arrival.clock_set_ns.is_some() {
             self.latency.fill_with(Latency::default);
         } else if let Some(first) = self.latency.first_mut() {
-            self.flows.iter().for_each(|flow| first.variation.add(&flow.variation));
+            self.streams.iter().for_each(|stream| first.variation.add(&stream.variation()));
         }
         (std::mem::take(&mut self.latency), arrival)
     }
 
-    /// The frames that arrived of `sent` sent frames, and their latencies in parts.
-    pub fn finish(mut self, sent: u64) -> (Received, Vec<Latency>) {
+    /// The frames that arrived of those that were sent of each stream, and their latencies in parts.
+    pub fn finish(mut self, sent: &[u64]) -> (Received, Vec<Latency>) {
         let (latency, arrival) = self.take_latency();
-        let received = Received {
+        let all = sent.iter().sum();
+        let margin_ns = self.known_margin_ns();
+        let mut received = Received {
             arrived: self.arrived(),
             last_gap: self.last_gap(sent),
-            losses: self.losses(sent),
+            losses: self.losses(all),
             queue_growth: self.queue_growth(),
             arrival,
-            flows: self.by_flow(sent),
-            sizes: self.by_size(sent),
+            flows: self.by_flow(all),
+            streams: Vec::new(),
+            sizes: self.by_size(all),
             kept: self.take_kept(),
             findings: self.findings(),
         };
+        if self.by_stream {
+            let streams = self.streams.iter_mut().zip(sent);
+            let of = |(stream, sent): (&mut StreamArrivals, &u64)| -> OfStream {
+                stream.of_stream(*sent, margin_ns)
+            };
+            received.streams = streams.map(of).collect();
+        }
         (received, latency)
     }
-}
-
-/// The anomaly of a frame of the stream that does not have its length or its headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Odd {
-    No,
-    /// It has other VLAN tags.
-    Retagged,
-    Fragment,
-}
-
-/// The anomaly of a frame with the header `header` and the bytes `behind` its tag, which was sent with the
-/// header `sent`.
-#[cold]
-fn oddity(header: &[u8], behind: &[u8], sent: &[u8]) -> Odd {
-    let (came, expected) = (vlans(header), vlans(sent));
-    let type_at = 12 + 4 * came.len();
-    let kind = header.get(type_at..type_at + 2).unwrap_or_default();
-    let ip = header.get(type_at + 2..).unwrap_or_default();
-    let is_fragment = match kind {
-        kind if *kind == TYPE_IPV4.to_be_bytes() => ip.get(6).is_some_and(|flags| flags & 0x3f != 0),
-        // The header of fragments (RFC 8200, 4.5).
-        kind if *kind == TYPE_IPV6.to_be_bytes() => ip.get(6) == Some(&44),
-        _ => false,
-    };
-    let is_retagged = came != expected
-        && header.len() + 4 * expected.len() == sent.len() + 4 * came.len()
-        && behind.iter().all(|&byte| byte == 0);
-    match (is_fragment, is_retagged) {
-        (true, _) => Odd::Fragment,
-        (_, true) => Odd::Retagged,
-        _ => Odd::No,
-    }
-}
-
-/// The numbers in the VLAN tags of a frame, from outside in.
-fn vlans(header: &[u8]) -> Vec<u16> {
-    let tags = header.get(12..).unwrap_or_default().chunks_exact(4);
-    let tag = |tag: &[u8]| [TYPE_VLAN, TYPE_SERVICE_VLAN].contains(&u16::from_be_bytes([tag[0], tag[1]]));
-    tags.take_while(|it| tag(it)).map(|it| u16::from_be_bytes([it[2], it[3]]) & 0xfff).collect()
-}
-
-/// Where the headers of frames are.
-fn outline(templates: &Templates) -> Outline {
-    let mut frame = vec![0; templates.at(0).map_or(0, |template| template.bytes.into())];
-    if let Some(template) = templates.at(0) {
-        template.write(&mut frame);
-    }
-    Outline::of(&frame, templates.inner())
-}
-
-/// Where the headers of frames differ. Checksums and identifications always do.
-fn varies(templates: &Templates, outline: &Outline) -> [bool; LONGEST] {
-    let mut varies = [false; LONGEST];
-    let Some(first) = templates.at(0) else { return varies };
-    for head in templates.heads() {
-        for ((varies, one), other) in varies.iter_mut().zip(head).zip(first.head) {
-            *varies |= one != other;
-        }
-    }
-    for at in outline.always_differ() {
-        if let Some(varies) = varies.get_mut(at..at + 2) {
-            varies.fill(true);
-        }
-    }
-    varies
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::judging::seen::Seen;
+    use kpps_documents::FlowLatency;
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::checksum::{Sum, checksum};
     use kpps_frames::flows::{Addresses, Flows, PortNumbers};
     use kpps_frames::{Mac, Mix, Size, Tag};
     use kpps_frames::{RawPacket, TemplateOptions, ipv4, tag, tcp, udp};
+    use kpps_methods::Variation;
     use std::net::IpAddr;
 
     fn template() -> Vec<u8> {
@@ -849,6 +524,79 @@ mod tests {
         assert_eq!(all.arrived(), expected);
         let (latency, arrival) = all.take_latency();
         assert_eq!((latency[0].frames(), arrival), (6, Arrival::default()));
+    }
+
+    /// Streams of a trial, with different headers.
+    fn streams() -> Vec<(u16, Arc<Templates>)> {
+        let between =
+            kpps_frames::stack::Between { macs: MACS, ips: [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()] };
+        let stream = |(n, words): (usize, &[&str])| {
+            let mut stack = kpps_frames::Stack::read(words[0]).unwrap();
+            words[1..].chunks(2).for_each(|field| stack.set_text(field[0], field[1]).unwrap());
+            let frames = stack.templates(&between, &"100:2,130:1".parse().unwrap()).unwrap();
+            (n as u16 | tag::BACK, Arc::new(frames.of_trial(5)))
+        };
+        let all: [&[&str]; 4] = [
+            &["ethernet/ipv4/udp", "udp.sport", "1-9"],
+            &["ethernet/vlan/ipv4/tcp", "vlan.id", "7-9", "ipv4.src", "random:10.0.0.1-10.9.9.9"],
+            &["ethernet/ipv4/udp", "udp.dport", "77"],
+            &["ethernet/ipv6/udp", "ipv6.label", "0-99999"],
+        ];
+        all.into_iter().enumerate().map(stream).collect()
+    }
+
+    fn frame_of((stream, templates): &(u16, Arc<Templates>), sequence: u64) -> Vec<u8> {
+        let mut frame = vec![0; 200];
+        let bytes = templates.write(sequence, &mut frame).unwrap();
+        frame.truncate(bytes.into());
+        templates.tag().write(&mut frame, Tag { stream: *stream, sequence, sent_ps: 1 }).unwrap();
+        frame
+    }
+
+    proptest::proptest! {
+        /// Each of several streams has the counts that it has alone, whatever happens to its frames and to
+        /// those of the others.
+        #[test]
+        fn streams_do_not_mix(all in proptest::collection::vec((0usize..4, 0u64..60, 0..9, 0usize..100), 0..300)) {
+            let streams = streams();
+            let arrivals = |streams: &[(u16, Arc<Templates>)]| {
+                let streams = streams.iter().map(|(number, frames)| (*number, frames.clone(), 60));
+                Arrivals::of(streams, true, Instant::now())
+            };
+            let mut together = arrivals(&streams);
+            let mut alone: Vec<_> = streams.iter().map(|stream| arrivals(std::slice::from_ref(stream))).collect();
+            for (at, sequence, kind, byte) in all {
+                let mut frame = frame_of(&streams[at], sequence);
+                match kind {
+                    // Damage behind the headers, or in the tag.
+                    0 => *frame.last_mut().unwrap() ^= 1,
+                    1 => {
+                        let place = streams[at].1.tag().offset(&frame) + 4;
+                        frame[place + byte % 10] ^= 0x10;
+                    }
+                    // A router.
+                    2 => frame[..12].fill(7),
+                    _ => {}
+                }
+                proptest::prop_assert_eq!(together.take(&frame, None), alone[at].take(&frame, None));
+            }
+            let sent = [60; 4];
+            let received = together.received();
+            proptest::prop_assert_eq!(received, alone.iter().map(Arrivals::received).sum::<u64>());
+            let (together, latency) = together.finish(&sent);
+            let (mut sum, mut frames) = (Arrived::default(), 0);
+            for (of, alone) in together.streams.iter().zip(alone) {
+                let (alone, latency) = alone.finish(&sent[..1]);
+                let own = &alone.streams[0];
+                proptest::prop_assert_eq!(of.arrived, own.arrived);
+                proptest::prop_assert_eq!(&of.losses, &own.losses);
+                let times = |of: &OfStream| of.times.as_ref().map(|times| times.frames());
+                proptest::prop_assert_eq!(times(of), times(own));
+                sum += alone.arrived;
+                frames += latency[0].frames();
+            }
+            proptest::prop_assert_eq!((together.arrived, latency[0].frames()), (sum, frames));
+        }
     }
 
     /// Frames that are not plain: a segment of TCP, and layers before a packet. A router's rewriting is no
@@ -915,7 +663,7 @@ mod tests {
         let mut all = arrivals();
         let limit = 1 << 32;
         // This test assumes that all frames before its first one have arrived.
-        all.seen.skip_to(limit - 101);
+        all.streams[0].seen.skip_to(limit - 101);
         for sequence in (limit - 100..limit + 100).filter(|sequence| *sequence != limit + 7) {
             all.take(&frame(sequence), None);
         }
@@ -924,13 +672,13 @@ mod tests {
         }
         let expected = Arrived { received: 200, duplicated: 3, reordered: 1, ..Arrived::default() };
         assert_eq!(all.arrived(), expected);
-        assert!(all.seen.words() <= (crate::judging::seen::WINDOW / 64) as usize);
+        assert!(all.streams[0].seen.words() <= (crate::judging::seen::WINDOW / 64) as usize);
     }
 
     #[test]
     fn memory_is_constant_and_duplicates_are_found_within_the_window() {
         let mut all = arrivals();
-        all.seen = Seen::remembering(256);
+        all.streams[0].seen = Seen::remembering(256);
         let (mut duplicated, mut received) = (0, 0);
         for sequence in 0..5000 {
             if sequence % 97 != 0 {
@@ -951,11 +699,11 @@ mod tests {
         }
         let arrived = all.arrived();
         assert_eq!((arrived.received, arrived.duplicated), (received, duplicated));
-        assert_eq!(all.seen.words(), 4);
+        assert_eq!(all.streams[0].seen.words(), 4);
         // Whether this frame has arrived before is no longer known.
         all.take(&frame(97 * 40 + 5), None);
         assert_eq!(all.arrived().duplicated, duplicated + 1);
-        assert_eq!(all.last_gap(6000), Some(Duration::MAX));
+        assert_eq!(all.last_gap(&[6000]), Some(Duration::MAX));
     }
 
     #[test]
@@ -1348,19 +1096,19 @@ mod tests {
         for sequence in [0, 2, 4, 6, 1, 3, 5, 10, 9, 11] {
             send(&mut all, sequence);
         }
-        assert_eq!(all.last_gap(12), Some(Duration::from_micros(10)));
+        assert_eq!(all.last_gap(&[12]), Some(Duration::from_micros(10)));
         send(&mut all, 7);
-        assert_eq!(all.last_gap(12), Some(Duration::from_micros(10)), "8 is missing");
+        assert_eq!(all.last_gap(&[12]), Some(Duration::from_micros(10)), "8 is missing");
         send(&mut all, 8);
-        assert_eq!(all.last_gap(12), None);
+        assert_eq!(all.last_gap(&[12]), None);
         let mut all = arrivals();
         for sequence in [0, 1, 4, 5, 9, 10, 11] {
             send(&mut all, sequence);
         }
-        assert_eq!(all.last_gap(12), Some(Duration::from_micros(9)));
-        assert_eq!(all.last_gap(13), Some(Duration::MAX), "the last one has not come");
-        assert_eq!(arrivals().last_gap(1), Some(Duration::MAX));
-        assert_eq!(arrivals().last_gap(0), None);
+        assert_eq!(all.last_gap(&[12]), Some(Duration::from_micros(9)));
+        assert_eq!(all.last_gap(&[13]), Some(Duration::MAX), "the last one has not come");
+        assert_eq!(arrivals().last_gap(&[1]), Some(Duration::MAX));
+        assert_eq!(arrivals().last_gap(&[0]), None);
     }
 
     #[test]
@@ -1525,7 +1273,7 @@ mod tests {
     fn numbers_beyond_those_of_a_tag_are_counted_like_any_other() {
         let mut all = arrivals();
         let limit = 1 << 36;
-        all.seen.skip_to(limit - 101);
+        all.streams[0].seen.skip_to(limit - 101);
         for sequence in (limit - 100..limit + 100).filter(|sequence| *sequence != limit + 7) {
             all.take(&frame(sequence), None);
         }
@@ -1533,7 +1281,7 @@ mod tests {
             all.take(&frame(sequence), None);
         }
         let expected = Arrived { received: 200, duplicated: 3, reordered: 1, ..Arrived::default() };
-        assert_eq!((all.arrived(), all.seen.highest()), (expected, Some(limit + 99)));
+        assert_eq!((all.arrived(), all.streams[0].seen.highest()), (expected, Some(limit + 99)));
     }
 
     /// A good copy of each frame arrives. Whatever else does, before or after it, takes nothing away.

@@ -90,6 +90,9 @@ struct Suspect {
     at_ns: u64,
     /// Where its bytes begin, and their number.
     bytes: (usize, usize),
+    /// The stream, by its index, and its number in the stream. Of a frame without a whole tag, the stream that
+    /// it resembles.
+    stream: usize,
     sequence: Option<u64>,
     anomalies: Anomalies,
     change: Option<Change>,
@@ -102,8 +105,8 @@ pub(crate) struct Keeper {
     /// Frames kept for each anomaly.
     kept: [u32; 6],
     not_kept: u64,
-    /// For each change of headers, how many frames are among the kept ones, or counted as not kept.
-    counts: HashMap<Change, u64>,
+    /// For each change of headers in a stream, how many frames are among the kept ones, or counted as not kept.
+    counts: HashMap<(usize, Change), u64>,
 }
 
 impl Keeper {
@@ -122,7 +125,7 @@ impl Keeper {
     pub fn keep(
         &mut self,
         (frame, at_ns): (&[u8], Option<u64>),
-        sequence: Option<u64>,
+        (stream, sequence): (usize, Option<u64>),
         anomalies: Anomalies,
         change: Option<Change>,
     ) {
@@ -134,7 +137,7 @@ impl Keeper {
             return;
         }
         if let Some(change) = change {
-            *self.counts.entry(change).or_default() += 1;
+            *self.counts.entry((stream, change)).or_default() += 1;
         }
         if !room {
             self.not_kept += 1;
@@ -147,33 +150,51 @@ impl Keeper {
         let at_ns = at_ns.unwrap_or_else(now);
         let bytes = (self.bytes.len(), frame.len());
         self.bytes.extend_from_slice(frame);
-        self.suspects.push(Suspect { at_ns, bytes, sequence, anomalies, change });
+        self.suspects.push(Suspect { at_ns, bytes, stream, sequence, anomalies, change });
     }
 
-    /// The kept frames, given how often each change of headers occurred, the most frequent first; and
-    /// whether a frame without a whole tag has Ethernet addresses of the stream, which may be damaged if it
-    /// has a damaged tag.
-    pub fn finish(self, changes: &[(Change, u64)], has_stations: impl Fn(&[u8], bool) -> bool) -> Kept {
-        let usual = changes.first().map(|(change, _)| change);
+    /// The kept frames of these streams; of none if frames have no tags.
+    pub fn finish<S: Judge>(self, streams: &[S]) -> Kept {
+        let several = streams.len() > 1;
         let anomalous = |suspect: &Suspect| {
-            let Suspect { at_ns, bytes: (from, length), sequence, mut anomalies, change } = *suspect;
+            let Suspect { at_ns, bytes: (from, length), stream: at, sequence, mut anomalies, change } =
+                *suspect;
+            let stream = streams.get(at);
             if change.is_some() {
+                let usual = stream.and_then(|stream| stream.changes().first()).map(|(change, _)| change);
                 anomalies.corrupted = change.as_ref() != usual;
             }
             let frame = self.bytes.get(from..from + length)?.to_vec();
-            if (anomalies.nameless || anomalies.tagless) && !has_stations(&frame, anomalies.nameless) {
+            let has_stations = stream.is_some_and(|stream| stream.has_stations(&frame, anomalies.nameless));
+            if (anomalies.nameless || anomalies.tagless) && !has_stations {
                 anomalies = Anomalies { other_traffic: true, ..Anomalies::default() };
             }
             let names = anomalies.each().into_iter().zip(Anomalies::NAMES).filter(|(it, _)| *it);
             let names = names.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
-            let number = sequence.map_or_else(String::new, |sequence| format!("number {sequence}: "));
+            let number = match sequence {
+                Some(sequence) if several => format!("stream {}, number {sequence}: ", at + 1),
+                Some(sequence) => format!("number {sequence}: "),
+                None => String::new(),
+            };
             (anomalies != Anomalies::default()).then(|| AnomalousFrame { at_ns, frame, why: number + &names })
         };
-        let counts = |change| self.counts.get(change).copied().unwrap_or(0);
-        let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(counts(change)));
+        let damaged = |(at, stream): (usize, &S)| {
+            let counts = |change: &Change| self.counts.get(&(at, *change)).copied().unwrap_or(0);
+            let rare = stream.changes().iter().skip(1);
+            rare.map(|(change, frames)| frames.saturating_sub(counts(change))).sum::<u64>()
+        };
         Kept {
             frames: self.suspects.iter().filter_map(anomalous).collect(),
-            not_kept: self.not_kept + damaged.sum::<u64>(),
+            not_kept: self.not_kept + streams.iter().enumerate().map(damaged).sum::<u64>(),
         }
     }
+}
+
+/// What a stream knows of its frames at the end of a trial.
+pub(crate) trait Judge {
+    /// How often each change of headers occurred, the most frequent first.
+    fn changes(&self) -> &[(Change, u64)];
+    /// Whether a frame without a whole tag has Ethernet addresses of the stream, which may be damaged if it
+    /// has a damaged tag.
+    fn has_stations(&self, frame: &[u8], nameless: bool) -> bool;
 }

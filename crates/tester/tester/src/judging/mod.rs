@@ -10,6 +10,7 @@ pub(crate) mod playback;
 pub(crate) mod received;
 pub(crate) mod recognised;
 pub(crate) mod seen;
+pub(crate) mod stream;
 pub mod timeline;
 
 pub use anomalies::pcapng;
@@ -17,5 +18,5 @@ pub use arrivals::Arrivals;
 pub use kept::{AnomalousFrame, Kept};
 pub use losses::{Losses, Lost, SequenceGap};
 pub use playback::Playback;
-pub use received::{Arrived, Findings, OfFlow, Received};
+pub use received::{Arrived, Findings, OfFlow, OfStream, Received};
 pub use recognised::{Classes, Skipped};

@@ -4,6 +4,7 @@ use crate::judging::kept::Kept;
 use crate::judging::losses::Losses;
 use kpps_documents::detail::Arrival;
 use kpps_documents::{Doubt, FlowLatency};
+use kpps_methods::Latency;
 use std::time::Duration;
 
 /// The frames that a port has received in a trial.
@@ -19,8 +20,10 @@ pub struct Received {
     pub queue_growth: Option<u64>,
     /// The clock of the arrivals.
     pub arrival: Arrival,
-    /// The fate of each flow, if there are several.
+    /// The fate of each flow, if there is one stream with several flows.
     pub flows: Vec<OfFlow>,
+    /// The fate of each stream, if there are several.
+    pub streams: Vec<OfStream>,
     /// For each size of a mix, frames sent and frames that arrived.
     pub sizes: Vec<(u64, u64)>,
     /// Frames with anomalies, if they were kept.
@@ -30,10 +33,53 @@ pub struct Received {
 }
 
 impl Received {
+    /// Decides about the frames of each stream. Returns the sum of the results; `None` if there is one stream.
+    pub fn settle_streams(&mut self, mut settle: impl FnMut(&mut OfStream) -> u64) -> Option<u64> {
+        if self.streams.is_empty() {
+            return None;
+        }
+        let others: u64 = self.streams.iter().map(|stream| stream.arrived.other_traffic).sum();
+        let other_traffic = self.arrived.other_traffic - others;
+        self.arrived = Arrived { other_traffic, ..Arrived::default() };
+        let mut sum = 0;
+        for stream in &mut self.streams {
+            sum += settle(stream);
+            self.arrived += stream.arrived;
+        }
+        Some(sum)
+    }
+
     /// Removes the values that depend on the times of arrival: a clock was set.
     pub fn forget_latencies(&mut self) {
         self.queue_growth = None;
         self.flows.iter_mut().for_each(|flow| flow.latency = None);
+        for stream in &mut self.streams {
+            (stream.latency, stream.times) = (None, None);
+        }
+    }
+}
+
+/// The fate of a stream.
+#[derive(Default)]
+pub struct OfStream {
+    /// Its number in the tags.
+    pub stream: u16,
+    /// Frames that were given to the sending port.
+    pub sent: u64,
+    /// The frames that arrived.
+    pub arrived: Arrived,
+    /// The frames that were lost first, and the most in a row; `None` if none were, or if this is unknown.
+    pub losses: Option<Losses>,
+    /// Times from sending to receiving, if they are known.
+    pub latency: Option<FlowLatency>,
+    /// Their distribution, if there are few streams.
+    pub times: Option<Box<Latency>>,
+}
+
+impl OfStream {
+    /// Frames that were sent and did not arrive.
+    pub fn missing(&self) -> u64 {
+        self.sent.saturating_sub(self.arrived.received)
     }
 }
 
@@ -66,6 +112,14 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// These and those of another stream. VLAN tags are those of the first stream that has wrong ones.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (retagged, fragments) = (self.retagged + other.retagged, self.fragments + other.fragments);
+        let named = if self.retagged > 0 || other.retagged == 0 { self } else { other };
+        Self { retagged, fragments, ..named }
+    }
+
     /// The doubts for a document.
     pub fn doubts(&self) -> impl Iterator<Item = Doubt> {
         let Self { retagged, came, expected, fragments } = self.clone();
@@ -94,6 +148,18 @@ pub struct Arrived {
     /// Frames with headers of this stream and nothing like its tag, until they are
     /// [settled](Self::settle_tagless). They are not in the other counts.
     pub tagless: u64,
+}
+
+impl std::ops::AddAssign for Arrived {
+    fn add_assign(&mut self, other: Self) {
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.corrupted += other.corrupted;
+        self.other_traffic += other.other_traffic;
+        self.nameless += other.nameless;
+        self.tagless += other.tagless;
+    }
 }
 
 impl Arrived {

@@ -14,6 +14,7 @@
 
 use crate::judging::kept::{Anomalies, Keeper, Kept};
 use crate::judging::received::{Arrived, Received};
+use crate::judging::stream::StreamArrivals;
 use kpps_frames::Templates;
 use kpps_frames::checksum::checksum;
 use kpps_frames::ethernet::{TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
@@ -243,7 +244,7 @@ impl Recognised {
         if anomalies != Anomalies::default()
             && let Some(keeper) = &mut self.keeper
         {
-            keeper.keep((frame, stamp), None, anomalies, None);
+            keeper.keep((frame, stamp), (0, None), anomalies, None);
         }
         class.is_some()
     }
@@ -290,7 +291,7 @@ impl Recognised {
 
     /// The kept frames with anomalies.
     pub fn take_kept(&mut self) -> Kept {
-        self.keeper.take().map(|keeper| keeper.finish(&[], |_, _| false)).unwrap_or_default()
+        self.keeper.take().map(|keeper| keeper.finish::<StreamArrivals>(&[])).unwrap_or_default()
     }
 
     /// The frames that arrived, and how many of each class, for [`Classes::tally`].

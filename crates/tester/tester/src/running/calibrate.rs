@@ -5,7 +5,7 @@ use kpps_documents::calibration::{Calibration, Paced};
 use kpps_frames::Templates;
 use kpps_frames::rate::Rate;
 use kpps_methods::ndr::tenths;
-use kpps_ports::port::run::{Late, SendPlan, Sent, Shape, Watch, send};
+use kpps_ports::port::run::{SendPlan, Sent, StreamPlan, Watch, send};
 use kpps_ports::port::{AnyPort, Trouble};
 use std::sync::Arc;
 
@@ -26,19 +26,8 @@ pub fn calibrate<W: Watch>(
 ) -> Result<Calibration, Trouble> {
     let frames = Arc::new(Templates::one(frame));
     let mut measure = |load| -> Result<(Sent, f64), Trouble> {
-        let plan = SendPlan {
-            rate: load,
-            shape: Shape::Constant,
-            times: None,
-            as_they_are: false,
-            frames: frames.clone(),
-            // As trials send.
-            rewrite: true,
-            count: None,
-            late: Late::Skip,
-            stream: 0,
-            epoch: None,
-        };
+        // As trials send.
+        let plan = SendPlan { rewrite: true, ..SendPlan::one(load, StreamPlan::of(frames.clone())) };
         let mut watch = watch();
         let sent = match &mut *port {
             #[cfg(target_os = "linux")]

@@ -13,12 +13,11 @@ use crate::running::test_port::{Done, Expect, Host, LiveCounts, SentFrames, Task
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
-use kpps_frames::rate::Rate;
 use kpps_frames::tag::TagFormat;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    self, Aside, BUDGET, Glance, Near, SendPlan, Steady, Timetable, Watch, send_and_listen,
+    self, Aside, BUDGET, Glance, Near, SendPlan, Steady, Timetables, Watch, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
 use std::cell::Cell;
@@ -149,7 +148,7 @@ impl TestPort for LocalPort {
         let (received, latency, classes) = match incoming {
             Some(Incoming::Tagged(mut arrivals)) => {
                 merge(arrivals.take_line());
-                let (received, latency) = arrivals.finish(state.sent(1 - task.at).unwrap_or(0));
+                let (received, latency) = arrivals.finish(&state.sent_of(1 - task.at));
                 (received, latency, Vec::new())
             }
             Some(Incoming::Recognised(recognised)) => {
@@ -213,8 +212,8 @@ struct Until<'s> {
     /// Frames that the port had sent before.
     before: u64,
     /// When frames are due, if they have their times; and the same table, read a little later.
-    timetable: Option<Timetable>,
-    behind: Option<Timetable>,
+    timetable: Option<Timetables>,
+    behind: Option<Timetables>,
     /// The changes of the load.
     changes: Vec<RateChange>,
     /// How many are sent at most.
@@ -233,11 +232,7 @@ struct Until<'s> {
 
 impl<'s> Until<'s> {
     fn new(state: &'s TrialState, task: &Task, plan: &SendPlan, before: u64) -> Self {
-        let timetable = match (&plan.times, plan.rate) {
-            (Some(times), _) => Some(Timetable::of(times.clone())),
-            (None, Rate::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
-            (None, Rate::Max) => None,
-        };
+        let timetable = plan.timetables();
         Self {
             state,
             at: task.at,
@@ -246,7 +241,7 @@ impl<'s> Until<'s> {
             behind: timetable.clone().filter(|_| task.every.is_some()),
             timetable,
             changes: Vec::new(),
-            most: plan.count.unwrap_or(u64::MAX),
+            most: plan.most().unwrap_or(u64::MAX),
             due: 0,
             given: 0,
             shortfall: 0,
@@ -423,12 +418,14 @@ enum Incoming {
 impl Incoming {
     fn new(task: &Task, expect: &Expect, epoch: Instant) -> Self {
         if let Some(classes) = &expect.recognise {
-            let recognised = Recognised::new(classes.clone(), expect.count);
+            let count = expect.streams.iter().map(|stream| stream.count).sum();
+            let recognised = Recognised::new(classes.clone(), count);
             return Self::Recognised(if expect.keep { recognised.keeping() } else { recognised });
         }
         let margin = Duration::from_nanos(expect.margin_ns);
         let from = epoch.checked_sub(margin).unwrap_or(epoch);
-        let arrivals = Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
+        let streams = expect.streams.iter().map(|it| (it.stream, it.frames.clone(), it.count));
+        let arrivals = Arrivals::of(streams, expect.by_stream, from)
             .in_parts(expect.parts, task.duration)
             .in_intervals(task.every, expect.margin_ns);
         Self::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
@@ -546,11 +543,22 @@ fn transmit(
         }
     };
     state.sends(task.at, frames);
+    state.has_sent_of(task.at, sent.of_streams.clone());
     state.has_sent(task.at, frames);
-    let run::Sent { intended, elapsed, gaps, disturbance, given, skipped, .. } = sent;
+    let run::Sent { intended, elapsed, gaps, disturbance, given, of_streams, skipped, .. } = sent;
     let Until { begun, changes: rate_changes, line, .. } = until;
-    let sent =
-        SentFrames { intended, frames, given, skipped, begun, elapsed, gaps, disturbance, rate_changes };
+    let sent = SentFrames {
+        intended,
+        frames,
+        given,
+        of_streams,
+        skipped,
+        begun,
+        elapsed,
+        gaps,
+        disturbance,
+        rate_changes,
+    };
     (sent, line, trouble)
 }
 

@@ -86,12 +86,10 @@ pub struct Task {
 /// The frames that a port receives in a trial.
 #[derive(Clone, Debug)]
 pub struct Expect {
-    /// The number of the stream.
-    pub stream: u16,
-    /// The frames as they should arrive, without their tags.
-    pub frames: Arc<Templates>,
-    /// Their expected number.
-    pub count: u64,
+    /// The streams. Several are numbered from 0, without the bit [`BACK`](kpps_frames::tag::BACK).
+    pub streams: Vec<ExpectedStream>,
+    /// Whether the fate of each stream is reported.
+    pub by_stream: bool,
     /// The margin added to each latency.
     pub margin_ns: u64,
     /// The parts of the duration whose latencies are separate.
@@ -100,6 +98,17 @@ pub struct Expect {
     pub keep: bool,
     /// The classes of frames without tags.
     pub recognise: Option<Arc<Classes>>,
+}
+
+/// The frames of a stream that a port receives.
+#[derive(Clone, Debug)]
+pub struct ExpectedStream {
+    /// The number of the stream.
+    pub stream: u16,
+    /// The frames as they should arrive, without their tags.
+    pub frames: Arc<Templates>,
+    /// Their expected number.
+    pub count: u64,
 }
 
 /// The results of a port in a trial.
@@ -149,6 +158,8 @@ pub struct SentFrames {
     pub frames: u64,
     /// Frames that the port accepted, even if it could not send them.
     pub given: u64,
+    /// Of several streams, the frames of each that the port accepted.
+    pub of_streams: Vec<u64>,
     /// Frames of a capture that were skipped because they were late.
     pub skipped: Vec<Skipped>,
     /// When sending began, since the epoch.
@@ -194,6 +205,10 @@ pub trait TestPort: Send {
     }
     /// Whether it can send frames without tags and recognise them.
     fn can_replay(&self) -> bool {
+        true
+    }
+    /// Whether it can send and receive several streams.
+    fn can_mix(&self) -> bool {
         true
     }
     /// Sends the first of these frames now. Returns their number; there was no room for the others.

@@ -24,6 +24,8 @@ pub struct TrialState {
     ended: Once<Instant>,
     /// Frames that each end has sent, once it has sent all.
     sent: [AtomicU64; 2],
+    /// The frames of each stream that each end has sent, once it has sent all; of a single stream none.
+    of_streams: Mutex<[Vec<u64>; 2]>,
     /// Frames that each end has sent and received so far.
     so_far: [[AtomicU64; 2]; 2],
     /// Other reports of each end while it works.
@@ -92,6 +94,7 @@ impl TrialState {
             sending: AtomicUsize::new(senders),
             ended: Once::default(),
             sent: from_fn(|_| AtomicU64::new(u64::MAX)),
+            of_streams: Mutex::new([Vec::new(), Vec::new()]),
             so_far: from_fn(|_| from_fn(|_| AtomicU64::new(0))),
             live: from_fn(|_| LiveEnd::new()),
             rate: AtomicU64::new(0),
@@ -126,6 +129,24 @@ impl TrialState {
     /// Frames that an end has sent, once it has sent all.
     pub fn sent(&self, at: usize) -> Option<u64> {
         Some(self.sent[at].load(Ordering::Relaxed)).filter(|&frames| frames != u64::MAX)
+    }
+
+    /// Records the frames of each stream that an end has sent, before it reports that it
+    /// [has sent](Self::has_sent) all.
+    pub fn has_sent_of(&self, at: usize, streams: Vec<u64>) {
+        let mut all = self.of_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = all.get_mut(at) {
+            *place = streams;
+        }
+    }
+
+    /// The frames of each stream that an end has sent, once it has sent all.
+    pub fn sent_of(&self, at: usize) -> Vec<u64> {
+        let all = self.of_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(at) {
+            Some(streams) if !streams.is_empty() => streams.clone(),
+            _ => vec![self.sent(at).unwrap_or(0)],
+        }
     }
 
     /// Records the frames that an end has sent so far.

@@ -7,6 +7,7 @@
 mod places;
 mod rates;
 mod strangers;
+mod streams;
 
 use kpps_documents::Doubt;
 use kpps_documents::detail::{Arrival, ArrivalBy, DetailedTrial, FlowCount, Interval, SizeCount};
@@ -82,6 +83,7 @@ fn offer(pps: f64, bytes: u16, bidirectional: bool) -> Offer {
         bidirectional,
         keep: false,
         replay: None,
+        streams: [].into(),
         every: None,
     }
 }

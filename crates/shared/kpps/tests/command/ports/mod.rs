@@ -15,6 +15,7 @@ mod points;
 mod priority;
 mod replay;
 mod rfc2544;
+mod streams;
 mod trial;
 mod unprivileged;
 mod validity;

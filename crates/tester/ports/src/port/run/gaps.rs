@@ -13,7 +13,11 @@ const PART_BITS: u32 = PARTS.trailing_zeros();
 pub struct Recorder {
     /// The intended gap; `None` if gaps are to differ.
     intended_ns: Option<f64>,
+    /// Whether the intended gap of each frame is known.
+    is_known: bool,
     last_ns: Option<u64>,
+    /// When the last frame was due, if frames have times of their own.
+    last_due_ns: Option<u64>,
     within: u64,
     count: u64,
     max_ns: u64,
@@ -27,8 +31,8 @@ pub struct Gaps {
     pub intended_ns: Option<f64>,
     /// Gaps.
     pub count: u64,
-    /// Gaps that differ from the intended one by [`TOLERANCE`] at most; 0 if they are to differ.
-    pub within: u64,
+    /// Gaps that differ from the intended one by [`TOLERANCE`] at most; `None` if the intended ones are unknown.
+    pub within: Option<u64>,
     /// The median, in ns, at most 1.6 % too long.
     pub p50_ns: u64,
     /// 99 % of the gaps are no longer, in ns.
@@ -76,12 +80,22 @@ impl Recorder {
     /// For an intended gap in ns; `None` if gaps are to differ.
     pub fn new(intended_ns: Option<f64>) -> Self {
         let buckets = vec![0; bucket(u64::MAX) + 1];
-        Self { intended_ns, last_ns: None, within: 0, count: 0, max_ns: 0, buckets }
+        let is_known = intended_ns.is_some();
+        Self {
+            intended_ns,
+            is_known,
+            last_ns: None,
+            last_due_ns: None,
+            within: 0,
+            count: 0,
+            max_ns: 0,
+            buckets,
+        }
     }
 
     /// From now on gaps are to differ from those before.
     pub fn change(&mut self) {
-        self.intended_ns = None;
+        (self.intended_ns, self.is_known) = (None, false);
     }
 
     /// Adds frames that were sent together.
@@ -95,6 +109,17 @@ impl Recorder {
         }
         self.add(0, frames as u64 - 1);
         self.last_ns = Some(now_ns);
+    }
+
+    /// Adds a frame with its time. Its intended gap is that between its time and the one before.
+    #[inline]
+    pub fn record_due(&mut self, now_ns: u64, due_ns: u64) {
+        if let (Some(last), Some(last_due)) = (self.last_ns, self.last_due_ns) {
+            let (gap_ns, intended_ns) = (now_ns.saturating_sub(last), due_ns.saturating_sub(last_due));
+            self.add(gap_ns, 1);
+            self.within += u64::from(gap_ns.abs_diff(intended_ns) <= TOLERANCE.as_nanos() as u64);
+        }
+        (self.last_ns, self.last_due_ns, self.is_known) = (Some(now_ns), Some(due_ns), true);
     }
 
     fn add(&mut self, gap_ns: u64, times: u64) {
@@ -123,7 +148,7 @@ impl Recorder {
         (self.count > 0).then(|| Gaps {
             intended_ns: self.intended_ns,
             count: self.count,
-            within: self.within,
+            within: self.is_known.then_some(self.within),
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
@@ -150,9 +175,23 @@ mod tests {
         }
         recorder.record(1_000_000, 0);
         let gaps = recorder.gaps().unwrap();
-        assert_eq!((gaps.count, gaps.within, gaps.max_ns, gaps.intended_ns), (5, 3, 400_000, Some(1e4)));
+        assert_eq!(
+            (gaps.count, gaps.within, gaps.max_ns, gaps.intended_ns),
+            (5, Some(3), 400_000, Some(1e4))
+        );
         assert!((19_000..19_300).contains(&gaps.p50_ns), "{gaps:?}");
         assert_eq!((gaps.p99_ns, gaps.p999_ns), (400_000, 400_000));
+    }
+
+    /// Frames of several streams: due at 0, 5, 7 and 100 µs.
+    #[test]
+    fn frames_with_times_of_their_own_have_their_own_gaps() {
+        let mut recorder = Recorder::new(None);
+        for (now_us, due_us) in [(0, 0), (9, 5), (9, 7), (130, 100)] {
+            recorder.record_due(now_us * 1000, due_us * 1000);
+        }
+        let gaps = recorder.gaps().unwrap();
+        assert_eq!((gaps.count, gaps.within, gaps.max_ns, gaps.intended_ns), (3, Some(2), 121_000, None));
     }
 
     proptest! {

@@ -11,6 +11,8 @@ mod cpus;
 mod forward;
 mod gaps;
 mod pauses;
+mod plan;
+mod schedule;
 mod send;
 #[cfg(target_os = "linux")]
 mod session;
@@ -28,7 +30,9 @@ pub use count::count;
 pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
 pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
-pub use send::{Late, Lateness, SendPlan, Sent, send, send_and_listen};
+pub use plan::{Late, SendPlan, StreamPlan, Timetables};
+pub use schedule::Lateness;
+pub use send::{Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
 pub use steady::{
     Aside, Near, Steady, left_raised, prefer, restore_priority, use_cpus, use_priority, waited,

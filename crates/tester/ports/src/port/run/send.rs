@@ -2,63 +2,18 @@
 
 use super::gaps::{Gaps, Recorder};
 use super::pauses::Pauses;
-use super::shape::{Shape, Times, Timetable};
+use super::plan::{Late, SendPlan, StreamPlan};
+use super::schedule::{LATE, Lateness, Many, One, Schedule};
 use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use kpps_documents::Disturbance;
-use kpps_frames::rate::Rate;
+use kpps_frames::Tag;
+use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Template;
-use kpps_frames::{Tag, Templates};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The fate of frames of a paced load that cannot be sent within a millisecond of their times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Late {
-    /// They are not sent, and count as shortfall: the load is never stretched over a longer time.
-    #[default]
-    Skip,
-    /// They are sent late, as soon as the port takes them: exactly the frames of the plan are sent.
-    Send,
-}
-
-/// How late the frames of a paced load were sent, where none was left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lateness {
-    /// Frames that were given to the port more than a millisecond after they were due.
-    pub frames: u64,
-    /// The longest time from when a frame was due until it was given to the port.
-    pub longest: Duration,
-}
-
-/// The frames to send.
-#[derive(Clone, Debug)]
-pub struct SendPlan {
-    /// The rate.
-    pub rate: Rate,
-    /// The distribution of the gaps of a paced load.
-    pub shape: Shape,
-    /// The time of each frame. It replaces rate and shape.
-    pub times: Option<Arc<Times>>,
-    /// Whether frames are sent as they are, without tags.
-    pub as_they_are: bool,
-    /// The frames, without tags.
-    pub frames: Arc<Templates>,
-    /// Whether the complete frame is written each time. Otherwise a plan with one frame writes only its tag.
-    pub rewrite: bool,
-    /// The number of frames after which sending stops. Skipped frames without tags count, too.
-    pub count: Option<u64>,
-    /// The fate of frames that are late.
-    pub late: Late,
-    /// The number of the stream.
-    pub stream: u16,
-    /// The origin of the times in tags, if it is not the start: sender and receiver then share a clock. If it
-    /// is in the future, sending begins at that time.
-    pub epoch: Option<Instant>,
-}
 
 /// The result of sending.
 #[derive(Clone, Debug, Default)]
@@ -81,16 +36,15 @@ pub struct Sent {
     /// Frames that were given to the port. A frame that is too long for the port, or that the kernel refuses,
     /// is not among the sent ones.
     pub given: u64,
+    /// The frames of each stream that were given to the port, in the order of the plan; empty for one stream
+    /// that begins at once and has no end of its own.
+    pub of_streams: Vec<u64>,
     /// The frames without tags that were skipped because they were late: the number of the first, and their
     /// count.
     pub skipped: Vec<(u64, u64)>,
 }
 
-/// The longest delay of a frame that cannot be sent at its time. With [`Late::Skip`] a later frame is not
-/// sent and counts as shortfall. So the load is never stretched over a longer time, and no long burst follows
-/// a pause.
-const LATE: Duration = Duration::from_millis(1);
-/// The most frames that may be later than that at low rates, in one burst: the number that is sent at once at
+/// The most frames that may be later than [`LATE`] at low rates, in one burst: the number that is sent at once at
 /// high rates. Otherwise each moment in which a virtual machine does not run would make a trial invalid.
 const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
@@ -99,40 +53,14 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// How long a flood pauses, busily, when the transmit queue is full and the port does not signal space.
 const AGAIN: Duration = Duration::from_micros(10);
 
-/// The delays of frames that are sent however late they are.
-struct Delays {
-    /// The times at which they are due. It is asked for the times of frames only, in turn.
-    due: Timetable,
-    /// Frames so far.
-    frames: u64,
-    seen: Lateness,
-}
-
-impl Delays {
-    fn of(timetable: &Timetable) -> Self {
-        Self { due: timetable.clone(), frames: 0, seen: Lateness::default() }
-    }
-
-    /// The next `frames` frames were given to the port at this time.
-    fn sent(&mut self, frames: usize, now: Duration) {
-        for _ in 0..frames {
-            let due = Duration::try_from_secs_f64(self.due.time_of(self.frames)).unwrap_or(now);
-            let delay = now.saturating_sub(due);
-            self.seen.frames += u64::from(delay > LATE);
-            self.seen.longest = self.seen.longest.max(delay);
-            self.frames += 1;
-        }
-    }
-}
-
 /// A plan under way.
 struct Source<'p> {
     plan: &'p SendPlan,
     rewrite: bool,
     /// Buffers to send, from a handle of its own: the port's handle is in use while frames are drawn.
     pool: BufferPool,
-    /// The number of the next frame.
-    sequence: u64,
+    /// The number of the next frame of each stream.
+    sequences: Vec<u64>,
     /// Frames that were given to the port, sent or not.
     sent: u64,
     skipped: Vec<(u64, u64)>,
@@ -153,18 +81,34 @@ impl Source<'_> {
         now.saturating_sub(*self.waits_since.get_or_insert(now)) > LATE
     }
 
-    /// Sends at most `most` frames now. Returns their number.
+    /// Sends at most `most` of the next frames now. Returns their number.
     #[inline]
-    fn burst<P: Port>(&mut self, port: &mut P, most: usize, now: Duration) -> Result<usize, Trouble> {
+    fn burst<P: Port>(
+        &mut self,
+        port: &mut P,
+        schedule: &mut impl Schedule,
+        most: usize,
+        now: Duration,
+    ) -> Result<usize, Trouble> {
         let now_ps = (self.since_epoch + now).as_nanos() as u64 * 1000;
-        let count = match self.plan.frames.only() {
-            Some(only) if !self.plan.as_they_are => self.tagged(port, only, most, now_ps),
+        let count = match self.plan.streams.first() {
+            Some(StreamPlan { frames, stream, .. })
+                if self.plan.streams.len() == 1 && !self.plan.as_they_are && frames.only().is_some() =>
+            {
+                let frame = (frames.only(), frames.tag(), *stream);
+                self.tagged(port, frame, most, now_ps)
+            }
             _ => {
-                let (room, first) = (most.min(port.tx_space()), self.sequence);
-                port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room));
+                let (room, mut given) = (most.min(port.tx_space()), 0);
+                let frames = std::iter::from_fn(|| {
+                    let frame = self.written(schedule, now_ps)?;
+                    given += 1;
+                    Some(frame)
+                });
+                port.send_burst(&mut frames.take(room));
                 // The port may have dropped some frames. They are not sent again, and no other frames replace
                 // them.
-                (self.sequence - first) as usize
+                given
             }
         };
         // Frames that the port could not send earlier may still be in its queue, even if the queue has no
@@ -176,13 +120,19 @@ impl Source<'_> {
         Ok(count)
     }
 
-    /// Sends at most `most` frames that differ only in their tags. Unless each is to be written as a whole,
-    /// the frame is in the buffers already ([`prepare`]).
+    /// Sends at most `most` frames of the only stream that differ only in their tags. Unless each is to be
+    /// written as a whole, the frame is in the buffers already ([`prepare`]).
     #[inline]
-    fn tagged<P: Port>(&mut self, port: &mut P, frame: Template<'_>, most: usize, sent_ps: u64) -> usize {
-        let Self { pool, sequence, plan, rewrite, .. } = self;
-        let place = plan.frames.tag();
-        let (at, bytes, stream) = (place.offset(frame.head), frame.bytes, plan.stream);
+    fn tagged<P: Port>(
+        &mut self,
+        port: &mut P,
+        (frame, place, stream): (Option<Template<'_>>, TagFormat, u16),
+        most: usize,
+        sent_ps: u64,
+    ) -> usize {
+        let Self { pool, sequences, rewrite, .. } = self;
+        let (Some(frame), Some(sequence)) = (frame, sequences.first_mut()) else { return 0 };
+        let (at, bytes) = (place.offset(frame.head), frame.bytes);
         let first = *sequence;
         let mut write = |buffer: &mut PoolBuffer| {
             // A frame that no buffer holds cannot be sent, and gets no length.
@@ -208,28 +158,31 @@ impl Source<'_> {
         count
     }
 
-    /// Skips frames, so that later ones keep their times.
+    /// Skips frames of the only stream, so that later ones keep their times.
     fn skip(&mut self, frames: u64) {
-        let next = self.sequence;
+        let Some(next) = self.sequences.first_mut() else { return };
         match self.skipped.last_mut() {
             _ if frames == 0 => return,
-            Some((first, count)) if *first + *count == next => *count += frames,
-            _ => self.skipped.push((next, frames)),
+            Some((first, count)) if *first + *count == *next => *count += frames,
+            _ => self.skipped.push((*next, frames)),
         }
-        self.sequence += frames;
+        *next += frames;
     }
 
     /// The complete next frame.
-    fn written(&mut self, sent_ps: u64) -> Option<Frame> {
+    #[inline]
+    fn written(&mut self, schedule: &mut impl Schedule, sent_ps: u64) -> Option<Frame> {
         let mut buffer = self.pool.take()?;
+        let at = schedule.next();
+        let (stream, sequence) = (self.plan.streams.get(at)?, self.sequences.get_mut(at)?);
         // A frame that no buffer holds cannot be sent, and gets no length.
-        let bytes = self.plan.frames.at(self.sequence)?.write(buffer.bytes_mut()).unwrap_or(0);
+        let bytes = stream.frames.write(*sequence, buffer.bytes_mut()).unwrap_or(0);
         // Every template has room for a tag.
         if !self.plan.as_they_are {
-            let tag = Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps };
-            let _ = self.plan.frames.tag().write(&mut buffer.bytes_mut()[..bytes.into()], tag);
+            let tag = Tag { stream: stream.stream, sequence: *sequence, sent_ps };
+            let _ = stream.frames.tag().write(&mut buffer.bytes_mut()[..bytes.into()], tag);
         }
-        self.sequence += 1;
+        *sequence += 1;
         Some(Frame { buffer, bytes })
     }
 }
@@ -267,11 +220,28 @@ pub fn send_and_listen<P: Port>(
     watch: &mut impl Watch,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {
-    if plan.frames.is_empty() {
+    if plan.streams.is_empty() || plan.streams.iter().any(|stream| stream.frames.is_empty()) {
         return Ok(Sent::default());
     }
-    let rewrite = match plan.frames.only() {
-        Some(only) if !plan.rewrite && !plan.as_they_are => {
+    match One::of(plan, plan.late == Late::Send) {
+        Some(one) => {
+            let sent = send_in_order(port, plan, one, watch, listen)?;
+            Ok(Sent { of_streams: Vec::new(), ..sent })
+        }
+        None => send_in_order(port, plan, Many::of(plan), watch, listen),
+    }
+}
+
+/// Sends frames in the order of a schedule.
+fn send_in_order<P: Port>(
+    port: &mut P,
+    plan: &SendPlan,
+    mut schedule: impl Schedule,
+    watch: &mut impl Watch,
+    listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
+) -> Result<Sent, Trouble> {
+    let rewrite = match plan.streams.first().and_then(|first| first.frames.only()) {
+        Some(only) if plan.streams.len() == 1 && !plan.rewrite && !plan.as_they_are => {
             prepare(port, only);
             false
         }
@@ -279,7 +249,7 @@ pub fn send_and_listen<P: Port>(
     };
     let pool = port.pool().clone();
     let before = port.frames().1;
-    let steady = (plan.times.is_some() || plan.rate != Rate::Max).then(|| Steady::now(&Near::default()));
+    let steady = plan.is_paced.then(|| Steady::now(&Near::default()));
     let waited = steady::waited();
     let mut pauses = steady.as_ref().and_then(|steady| Pauses::begin(steady.got().cpu));
     let mut disturbance = None;
@@ -294,36 +264,23 @@ pub fn send_and_listen<P: Port>(
         plan,
         rewrite,
         pool,
-        sequence: 0,
+        sequences: vec![0; plan.streams.len()],
         sent: 0,
         skipped: Vec::new(),
         since_epoch,
         waits_since: None,
     };
-    let most = plan.count.unwrap_or(u64::MAX);
     let (mut gaps, mut lateness) = (None, None);
-    let timetable = match (&plan.times, plan.rate) {
-        (Some(times), _) => Some(Timetable::of(times.clone())),
-        (None, Rate::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
-        (None, Rate::Max) => None,
-    };
-    let (intended, elapsed) = match timetable {
-        None => {
-            flood(port, &mut source, most, &mut shift, listen)?;
+    let (intended, elapsed) = match plan.is_paced {
+        false => {
+            flood(port, &mut source, &mut schedule, &mut shift, listen)?;
             (source.sent, shift.elapsed())
         }
-        Some(timetable) => {
-            let mut recorder = Recorder::new(timetable.gap_ns());
-            let mut delays = (plan.late == Late::Send).then(|| Delays::of(&timetable));
-            let result = pace(
-                port,
-                &mut source,
-                timetable,
-                most,
-                &mut shift,
-                (&mut recorder, pauses.as_mut(), delays.as_mut(), listen),
-            )?;
-            lateness = delays.map(|delays| delays.seen);
+        true => {
+            let mut recorder = Recorder::new(schedule.gap_ns());
+            let with = (&mut recorder, pauses.as_mut(), &mut *listen);
+            let result = pace(port, &mut source, &mut schedule, &mut shift, with)?;
+            lateness = (plan.late == Late::Send).then(|| schedule.lateness());
             let waited_ns = waited.and_then(|before| Some((steady::waited()? - before).as_nanos() as u64));
             gaps =
                 recorder.gaps().map(|gaps| Gaps { waited_ns, got: steady.as_ref().map(Steady::got), ..gaps });
@@ -344,6 +301,7 @@ pub fn send_and_listen<P: Port>(
         lateness,
         disturbance,
         given: source.sent,
+        of_streams: source.sequences,
         skipped: source.skipped,
     })
 }
@@ -352,15 +310,16 @@ pub fn send_and_listen<P: Port>(
 fn flood<P: Port, W: Watch>(
     port: &mut P,
     source: &mut Source<'_>,
-    most: u64,
+    schedule: &mut impl Schedule,
     shift: &mut Shift<'_, W>,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<(), Trouble> {
     let mut coming = false;
-    while source.sequence < most {
-        let room = usize::try_from(most - source.sequence).unwrap_or(usize::MAX);
+    while schedule.left() > 0 {
+        let room = usize::try_from(schedule.left()).unwrap_or(usize::MAX);
         let elapsed = shift.elapsed();
-        let count = source.burst(port, room.min(BURST), elapsed)?;
+        let count = source.burst(port, schedule, room.min(BURST), elapsed)?;
+        schedule.sent(count, elapsed, elapsed, None);
         shift.watch.sent(elapsed, count);
         let due = shift.is_due(count > 0);
         if due || coming {
@@ -385,18 +344,14 @@ fn flood<P: Port, W: Watch>(
 fn pace<P: Port, W: Watch>(
     port: &mut P,
     source: &mut Source<'_>,
-    mut timetable: Timetable,
-    mut most: u64,
+    schedule: &mut impl Schedule,
     shift: &mut Shift<'_, W>,
-    (gaps, mut pauses, mut delays, listen): (
+    (gaps, mut pauses, listen): (
         &mut Recorder,
         Option<&mut Pauses>,
-        Option<&mut Delays>,
         &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
     ),
 ) -> Result<(u64, Duration), Trouble> {
-    // The same counters, read a little later.
-    let mut behind = timetable.clone();
     let mut given_up = 0;
     let length = shift.end.map(|end| end - shift.started);
     let until_end = |elapsed: Duration| length.map_or(elapsed, |length| elapsed.min(length));
@@ -404,55 +359,45 @@ fn pace<P: Port, W: Watch>(
         let elapsed = shift.elapsed();
         let now = until_end(elapsed);
         if let Some(pps) = shift.watch.new_rate(now) {
-            for table in
-                [&mut timetable, &mut behind].into_iter().chain(delays.as_mut().map(|it| &mut it.due))
-            {
-                table.change(now.as_secs_f64(), pps);
-            }
-            most = length.and_then(|length| timetable.until(length.as_secs_f64())).unwrap_or(u64::MAX);
-            most = most.max(source.sequence);
+            schedule.change(now.as_secs_f64(), pps, length);
             gaps.change();
         }
-        let due = timetable.due(now.as_secs_f64());
-        let lately = now.checked_sub(LATE).map_or(due, |then| due - behind.due(then.as_secs_f64()));
-        let waiting = (due - source.sent - given_up).min(most - source.sequence);
+        let (waiting, lately) = schedule.waiting(now);
         let late = match source.plan.late {
             Late::Skip => waiting.saturating_sub(lately.max(FEW)),
             Late::Send => 0,
         };
         given_up += late;
-        if late > 0
-            && let Some(pauses) = &mut pauses
-        {
-            pauses.give_up(elapsed, late);
-        }
-        if source.plan.as_they_are {
-            source.skip(late);
+        if late > 0 {
+            schedule.give_up(late);
+            if let Some(pauses) = &mut pauses {
+                pauses.give_up(elapsed, late);
+            }
+            if source.plan.as_they_are {
+                source.skip(late);
+            }
         }
         let backlog = waiting - late;
         let room = if source.is_stuck(port, elapsed) { 0 } else { backlog.min(BURST as u64) };
-        let count = source.burst(port, room as usize, elapsed)?;
+        let count = source.burst(port, schedule, room as usize, elapsed)?;
         shift.watch.sent(elapsed, count);
-        if let Some(delays) = &mut delays {
-            delays.sent(count, elapsed);
-        }
-        gaps.record(shift.elapsed().as_nanos() as u64, count);
+        schedule.sent(count, elapsed, shift.elapsed(), Some(&mut *gaps));
         let left = backlog - count as u64;
         listen(port)?;
         // Skipped frames do not come again.
-        if source.sequence >= most {
+        if schedule.left() == 0 {
             return Ok((source.sent + given_up, elapsed));
         }
         if !shift.go_on(&mut [port])? {
             // Frames that became due since then are due, too: this thread may have waited until the end for a
             // CPU.
             let now = until_end(shift.elapsed());
-            let due = timetable.before(now.as_secs_f64()).ceil() as u64;
-            return Ok((due.min(most).max(source.sent + given_up), now));
+            let due = schedule.due_before(now.as_secs_f64());
+            return Ok((due.max(source.sent + given_up), now));
         }
         if left == 0 {
             // At a rate of 0, no frame ever becomes due.
-            let next = Duration::try_from_secs_f64(timetable.next_s(due)).unwrap_or(Duration::MAX);
+            let next = Duration::try_from_secs_f64(schedule.next_s()).unwrap_or(Duration::MAX);
             shift.wait(&mut [port], Some(next.saturating_sub(shift.elapsed())))?;
         }
     }

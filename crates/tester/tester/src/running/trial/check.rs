@@ -4,6 +4,7 @@ use super::Tester;
 use super::offer::Offer;
 use crate::error::Error;
 use crate::running::learn::FlowPlan;
+use crate::running::streams::{Stream, sizes_of};
 use kpps_frames::Mac;
 use kpps_frames::rate::Rate;
 
@@ -18,6 +19,9 @@ impl Tester {
 
     /// Refuses a load above line rate.
     fn check_line_rate(&self, offer: &Offer) -> Result<(), Error> {
+        if let (Some(mbps), false) = (self.speed_mbps(), offer.streams.is_empty()) {
+            return check_streams(offer, mbps);
+        }
         if let (Rate::Pps(offered_pps), Some(mbps)) = (offer.load.rate, self.speed_mbps()) {
             let most = offer.load.sizes.line_rate_pps(u64::from(mbps) * 1_000_000);
             // A user may round the line rate up when typing it: that is no load above line rate.
@@ -36,7 +40,11 @@ impl Tester {
     /// Refuses a load that the operator of a sending port does not allow.
     fn check_allowed(&self, offer: &Offer) -> Result<(), Error> {
         for &(from, _) in offer.directions() {
-            let allowed = self.ports[from].allowed().check(offer.load.rate, offer.shape, offer.load.duration);
+            let rate = match (offer.streams.is_empty(), offer.load.rate) {
+                (false, Rate::Pps(_)) => Rate::Pps(offer.streams_from(from).map(|(_, pps)| pps).sum()),
+                (_, rate) => rate,
+            };
+            let allowed = self.ports[from].allowed().check(rate, offer.shape, offer.load.duration);
             allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
         }
         Ok(())
@@ -49,14 +57,19 @@ impl Tester {
         {
             return Err(Error::NoReplay(port.name().to_owned()));
         }
+        let is_socket = |name: &&str| name.rsplit('/').next().is_some_and(|name| name.starts_with("udp:"));
+        if !offer.streams.is_empty() {
+            let cannot = self.ports.iter().map(|port| (port.name(), port.can_mix()));
+            if let Some((name, _)) = cannot.into_iter().find(|(name, can)| !can || is_socket(name)) {
+                return Err(Error::NoStreams(name.to_owned()));
+            }
+        }
         let FlowPlan { replies, dscp, hops, packet, .. } = &self.flows;
         let plain = self.ends.iter().all(|end| end.encap.is_plain()) && packet.is_none();
-        if !plain || dscp.or(*hops).is_some() || *replies {
-            let is_socket =
-                |name: &&str| name.rsplit('/').next().is_some_and(|name| name.starts_with("udp:"));
-            if let Some(port) = self.names().iter().find(|name| is_socket(name)) {
-                return Err(Error::PayloadOnly((*port).to_owned()));
-            }
+        if (!plain || dscp.or(*hops).is_some() || *replies)
+            && let Some(port) = self.names().iter().find(|name| is_socket(name))
+        {
+            return Err(Error::PayloadOnly((*port).to_owned()));
         }
         Ok(())
     }
@@ -70,6 +83,17 @@ impl Tester {
                 }
                 continue;
             }
+            if !offer.streams.is_empty() {
+                let bytes = |(stream, _): (&Stream, f64)| {
+                    let sizes = stream.sizes.parts().iter();
+                    sizes.map(|part| usize::from(part.0.bytes_without_fcs())).max().unwrap_or(0)
+                };
+                let longest = offer.streams_from(from).map(bytes).max().unwrap_or(0);
+                for port in [&self.ports[from], &self.ports[to]] {
+                    kpps_ports::Error::check_longest(&port.name(), port.longest(), longest)?;
+                }
+                continue;
+            }
             let flows = self.flows_from(from, Mac::default())?;
             for at in [from, to] {
                 let frames = self.frames(&flows, from, at, &offer.load.sizes)?;
@@ -79,4 +103,21 @@ impl Tester {
         }
         Ok(())
     }
+}
+
+/// Refuses streams that are above line rate together, in one direction.
+fn check_streams(offer: &Offer, mbps: u32) -> Result<(), Error> {
+    let Rate::Pps(_) = offer.load.rate else { return Ok(()) };
+    for &(from, _) in offer.directions() {
+        let bits = |(stream, pps): (&Stream, f64)| stream.sizes.l1_bits_per_s(pps);
+        let (all, speed) = (offer.streams_from(from).map(bits).sum::<f64>(), f64::from(mbps) * 1e6);
+        if all > speed * (1.0 + 1e-9)
+            && let Some(sizes) = sizes_of(offer.streams_from(from))
+        {
+            let offered_pps = offer.streams_from(from).map(|(_, pps)| pps).sum();
+            let most = offered_pps * speed / all;
+            return Err(Error::AboveLineRate { offered_pps, size: sizes.to_string(), mbps, most });
+        }
+    }
+    Ok(())
 }

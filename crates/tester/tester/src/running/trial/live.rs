@@ -43,7 +43,7 @@ impl Tester {
         let line_pps = self.line_rate_pps(&offer.load.sizes);
         let mut limits = vec![(line_pps.unwrap_or(f64::INFINITY), "line rate".to_owned())];
         limits.extend(self.ceiling_pps.map(|pps| (pps, "the ceiling of the sender".to_owned())));
-        let senders = if offer.bidirectional { &self.ports[..] } else { &self.ports[..1] };
+        let senders = if offer.goes_back() { &self.ports[..] } else { &self.ports[..1] };
         limits.extend(
             senders.iter().map(|port| {
                 (port.allowed().load_pps, format!("the limit of the operator of {}", port.name()))

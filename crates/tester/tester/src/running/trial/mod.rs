@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::running::learn::{self, End, FlowPlan};
 use crate::running::local::{LocalHost, LocalPort, interface};
 use crate::running::neighbours::Station;
+use crate::running::streams::Stream;
 use crate::running::test_port::{Host, TestPort};
 use crate::watching::gauges::Gauges;
 use crate::watching::metrics::Metrics;
@@ -47,6 +48,8 @@ pub struct Tester {
     metrics: Option<Metrics>,
     /// The flows of each direction.
     pub flows: FlowPlan,
+    /// Streams in place of these flows, if there are any.
+    pub streams: Arc<[Stream]>,
     /// Whether learning frames open the paths before a trial. Without them only routers are asked for their
     /// station addresses. After a trial whose last frames did not arrive, learning frames show in any case
     /// whether the device under test still works.
@@ -129,6 +132,7 @@ impl Tester {
             gauges,
             metrics,
             flows,
+            streams: Arc::default(),
             learning: true,
             ceiling_pps: None,
             max_shortfall: None,

@@ -2,6 +2,7 @@
 
 use super::Tester;
 use crate::judging::recognised::Classes;
+use crate::running::streams::{Stream, streams_pps};
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Templates, rate};
 use kpps_methods::Load;
@@ -27,6 +28,9 @@ pub struct Offer {
     pub keep: bool,
     /// Frames of a capture, in place of test frames.
     pub replay: Option<Replay>,
+    /// Streams in place of the flows of the tester, if there are any. The load is that of the streams from the
+    /// first port, or from the second if there are none; all keep their proportions. The shape is not used.
+    pub streams: Arc<[Stream]>,
     /// The length of the intervals of the series, if the result shall have a series.
     pub every: Option<Duration>,
 }
@@ -68,8 +72,34 @@ impl Offer {
     }
 
     /// The directions in which frames go.
-    pub(super) fn directions(&self) -> &'static [(usize, usize)] {
-        if self.bidirectional { &BOTH } else { &BOTH[..1] }
+    pub(crate) fn directions(&self) -> &'static [(usize, usize)] {
+        match self.ports_of_streams() {
+            [true, true] => &BOTH,
+            [true, false] => &BOTH[..1],
+            [false, true] => &BOTH[1..],
+            [false, false] if self.bidirectional => &BOTH,
+            [false, false] => &BOTH[..1],
+        }
+    }
+
+    /// Whether frames go from the second port.
+    pub fn goes_back(&self) -> bool {
+        self.directions().iter().any(|(from, _)| *from == 1)
+    }
+
+    /// Whether each port sends streams.
+    fn ports_of_streams(&self) -> [bool; 2] {
+        [0, 1].map(|from| self.streams.iter().any(|stream| stream.from == from))
+    }
+
+    /// The streams that a port sends, with their rates in frames per second.
+    pub(crate) fn streams_from(&self, from: usize) -> impl Iterator<Item = (&Stream, f64)> {
+        let factor = match (self.load.rate, streams_pps(&self.streams)) {
+            (Rate::Pps(pps), all) if all > 0.0 => pps / all,
+            _ => 1.0,
+        };
+        let of = self.streams.iter().filter(move |stream| stream.from == from);
+        of.map(move |stream| (stream, stream.pps() * factor))
     }
 
     /// The time in which frames are sent, and in which they may arrive.
@@ -82,9 +112,12 @@ impl Offer {
         self.replay.as_ref()?.times.clone()
     }
 
-    /// The number of frames that are due in each direction, if it is known before the trial. It is not known
-    /// if the times of the frames are random.
+    /// The number of frames that are due in each direction, if it is known before the trial and the same in
+    /// both. It is not known if the times of the frames are random, or if there are several streams.
     pub(super) fn due(&self) -> Option<u64> {
+        if !self.streams.is_empty() {
+            return None;
+        }
         let Rate::Pps(pps) = self.load.rate else { return self.count };
         let timetable = match self.times() {
             Some(times) => Timetable::of(times),
@@ -109,6 +142,7 @@ impl Tester {
             bidirectional: false,
             keep: false,
             replay: None,
+            streams: self.streams.clone(),
             every: None,
         }
     }

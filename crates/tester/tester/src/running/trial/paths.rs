@@ -32,7 +32,7 @@ impl Tester {
     /// Opens the paths of an offer, and notes the routers on them.
     pub(super) fn open_paths(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
         let paths = match self.learning {
-            true => self.learn(offer.bidirectional, go_on)?,
+            true => self.learn(offer.goes_back(), go_on)?,
             false => self.resolve_only(go_on)?,
         };
         let is_silent = |(from, _): &&(usize, usize)| paths.to[*from].is_none() && go_on();

@@ -6,10 +6,12 @@ use super::paths::{Paths, new_trial};
 use crate::clock::{Clocks, Reading};
 use crate::error::Error;
 use crate::running::learn::End;
-use crate::running::test_port::Expect;
+use crate::running::test_port::{Expect, ExpectedStream};
+use kpps_frames::rate::Rate;
+use kpps_frames::stack::Between;
 use kpps_frames::{Templates, tag};
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Late, SendPlan};
+use kpps_ports::port::run::{Late, SendPlan, StreamPlan};
 use std::sync::Arc;
 
 /// A trial that can be started.
@@ -43,6 +45,11 @@ pub(super) struct Basis {
     pub margin_ns: u64,
 }
 
+/// The number of the `n`th stream of a port in the tags.
+fn number(n: u16, from: usize) -> u16 {
+    if from == 0 { n } else { n | tag::BACK }
+}
+
 /// The number of frames that a receiver has room for, if the number of due frames is unknown.
 const ROOM: u64 = 1 << 20;
 
@@ -54,25 +61,15 @@ impl Tester {
         let (margin_ns, slices) = clocks.margin(offer.length());
         let mut parts = [Part::default(), Part::default()];
         for &(from, to) in offer.directions() {
-            let [leaving, arriving] = self.frames_of((from, to), offer, paths, trial)?;
-            let stream = if from == 0 { 0 } else { tag::BACK };
-            parts[from].plan = Some(SendPlan {
-                rate: offer.load.rate,
-                shape: offer.shape,
-                times: offer.times(),
-                as_they_are: offer.replay.is_some(),
-                frames: leaving,
-                // Both ports share one pool of buffers, so a buffer may hold a frame of the other port.
-                rewrite: true,
-                count: due.or(offer.count),
-                late: Late::Skip,
-                stream,
-                epoch: None,
-            });
+            let (plan, streams) = match offer.streams.is_empty() {
+                true => self.one_stream((from, to), offer, paths, (trial, due))?,
+                false => self.many_streams(from, offer, paths, trial)?,
+            };
+            // Both ports share one pool of buffers, so a buffer may hold a frame of the other port.
+            parts[from].plan = Some(SendPlan { rewrite: true, as_they_are: offer.replay.is_some(), ..plan });
             parts[to].expect = Some(Expect {
-                stream,
-                frames: arriving,
-                count: due.unwrap_or(ROOM),
+                streams,
+                by_stream: !offer.streams.is_empty(),
                 margin_ns,
                 parts: slices,
                 keep: offer.keep,
@@ -80,6 +77,67 @@ impl Tester {
             });
         }
         Ok(Prepared { parts, basis: Basis { trial, learned: paths.open, due, clocks, margin_ns } })
+    }
+
+    /// The frames of a direction as one stream, as they are sent, and as they are expected.
+    fn one_stream(
+        &self,
+        (from, to): (usize, usize),
+        offer: &Offer,
+        paths: &Paths,
+        (trial, due): (u32, Option<u64>),
+    ) -> Result<(SendPlan, Vec<ExpectedStream>), Error> {
+        let [leaving, arriving] = self.frames_of((from, to), offer, paths, trial)?;
+        let stream = number(0, from);
+        let planned = StreamPlan {
+            stream,
+            shape: offer.shape,
+            times: offer.times(),
+            count: due.or(offer.count),
+            ..StreamPlan::of(leaving)
+        };
+        let expected = ExpectedStream { stream, frames: arriving, count: due.unwrap_or(ROOM) };
+        Ok((SendPlan::one(offer.load.rate, planned), vec![expected]))
+    }
+
+    /// The streams of a direction, as they are sent, and as they are expected.
+    fn many_streams(
+        &self,
+        from: usize,
+        offer: &Offer,
+        paths: &Paths,
+        trial: u32,
+    ) -> Result<(SendPlan, Vec<ExpectedStream>), Error> {
+        let whole = offer.load.duration;
+        let between = Between {
+            macs: [self.ends[from].station.mac, self.next_hop(from, paths)],
+            ips: [from, 1 - from].map(|end| self.ends[end].ips.first()),
+        };
+        let (mut streams, mut expected) = (Vec::new(), Vec::new());
+        for (n, (stream, pps)) in offer.streams_from(from).enumerate() {
+            let frames = stream.stack.templates(&between, &stream.sizes);
+            let frames = frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })?;
+            let frames = Arc::new(frames.of_trial(trial));
+            let left = whole.saturating_sub(stream.start);
+            let duration = stream.duration.map_or(left, |duration| duration.min(left));
+            let number = number(n as u16, from);
+            let due = (pps * duration.as_secs_f64()).ceil() as u64;
+            let count = stream.count.unwrap_or(u64::MAX).min(due).min(ROOM);
+            expected.push(ExpectedStream { stream: number, frames: frames.clone(), count });
+            streams.push(StreamPlan {
+                stream: number,
+                pps,
+                shape: stream.shape,
+                start: stream.start,
+                duration: Some(duration),
+                count: stream.count,
+                ..StreamPlan::of(frames)
+            });
+        }
+        let is_paced = offer.load.rate != Rate::Max;
+        let plan =
+            SendPlan { streams, is_paced, as_they_are: false, rewrite: true, late: Late::Skip, epoch: None };
+        Ok((plan, expected))
     }
 
     /// The frames of a direction as they leave their port, and as they arrive.

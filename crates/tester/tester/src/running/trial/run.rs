@@ -52,7 +52,8 @@ impl Tester {
     pub(super) fn start(&mut self, offer: &Offer, prepared: Prepared) -> Result<Started, Error> {
         let Prepared { parts: [first, second], mut basis } = prepared;
         // In a user's own packet, the tag is at another position than the BPF program expects.
-        let known = offer.replay.is_none() && self.flows.packet.is_none();
+        let are_plain = offer.streams.iter().all(|stream| stream.stack.is_plain());
+        let known = offer.replay.is_none() && self.flows.packet.is_none() && are_plain;
         for site in &mut self.sites {
             site.host.before(known.then_some(basis.trial))?;
         }

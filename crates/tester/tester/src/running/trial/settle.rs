@@ -5,7 +5,7 @@ use super::offer::Offer;
 use super::outcome::{DirectionOutcome, Outcome};
 use super::run::Ended;
 use crate::accounting::ledger::{Accounts, missed};
-use crate::judging::received::Received;
+use crate::judging::received::{OfStream, Received};
 use crate::judging::timeline::{self, DirectionTotals, Timeline};
 use crate::running::test_port::SentFrames;
 use kpps_frames::rate::Rate;
@@ -78,7 +78,7 @@ impl Ended {
         if self.lost[from] {
             // The sender's last report is old: frames that were received or dropped since then were sent,
             // too.
-            let dropped = if offer.bidirectional { 0 } else { self.counted.accounts.total() };
+            let dropped = if offer.goes_back() { 0 } else { self.counted.accounts.total() };
             frames = frames.max(reached + dropped);
         }
         if self.lost[to] {
@@ -143,10 +143,20 @@ fn settle_nameless(crossings: &mut [Crossing], accounts: &Accounts) {
     let mut room = missing(crossings).saturating_sub(accounts.total());
     for crossing in crossings {
         let nameless = crossing.received.arrived.nameless;
-        let own = room.min(crossing.missing()).min(nameless);
+        let missing = crossing.missing();
+        let of_stream = |stream: &mut OfStream| {
+            let own = room.min(stream.missing()).min(stream.arrived.nameless);
+            stream.arrived.settle(own);
+            room -= own;
+            own
+        };
+        let own = crossing.received.settle_streams(of_stream).unwrap_or_else(|| {
+            let own = room.min(missing).min(nameless);
+            crossing.received.arrived.settle(own);
+            room -= own;
+            own
+        });
         crossing.received.kept.settle(own, nameless);
-        crossing.received.arrived.settle(own);
-        room -= own;
     }
 }
 
@@ -159,10 +169,18 @@ fn settle_tagless(crossings: &mut [Crossing], accounts: &Accounts) -> Vec<u64> {
     let explained: u64 = dropped.values().chain(in_flight.values()).sum();
     let mut room = all.saturating_sub(explained);
     let settled = crossings.iter_mut().map(|crossing| {
-        let own = room.min(crossing.missing());
-        let either = crossing.received.arrived.settle_tagless(own);
+        let missing = crossing.missing();
+        let of_stream = |stream: &mut OfStream| {
+            let either = stream.arrived.settle_tagless(room.min(stream.missing()));
+            room -= either;
+            either
+        };
+        let either = crossing.received.settle_streams(of_stream).unwrap_or_else(|| {
+            let either = crossing.received.arrived.settle_tagless(room.min(missing));
+            room -= either;
+            either
+        });
         crossing.received.kept.settle_tagless(either);
-        room -= either;
         either
     });
     settled.collect()

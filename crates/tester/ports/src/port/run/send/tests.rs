@@ -1,12 +1,15 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::port::run::{Shape, Timetable};
 use crate::port::{Counters, Descriptor, Link, NextPoll, Wake};
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Size, tag};
+use kpps_frames::rate::Rate;
+use kpps_frames::{Mix, Size, Stack, Templates, tag};
 use kpps_platform::memory::Memory;
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// For each frame that is sent another comes in; there is room for 256 of them, as in a ring.
 struct Mirror {
@@ -35,6 +38,9 @@ struct Mirror {
     /// The most frames that were sent within a millisecond.
     largest_burst: u64,
     burst: (Duration, u64),
+    /// All frames that were sent, if they are kept.
+    keeps_all: bool,
+    all: Vec<Vec<u8>>,
 }
 
 impl Mirror {
@@ -94,6 +100,9 @@ impl Port for Mirror {
         self.times_ps.extend(tag::read(frame.as_ref()).map(|tag| tag.sent_ps));
         self.damaged += u64::from(frame.as_ref()[..tag::OFFSET] != self.template[..tag::OFFSET]);
         self.leading.push([frame.as_ref()[0], frame.as_ref()[1]]);
+        if self.keeps_all {
+            self.all.push(frame.as_ref().to_vec());
+        }
         self.pool.give(frame.buffer);
         self.queued += 1;
         match self.waiting {
@@ -193,22 +202,20 @@ fn mirror(pause: Duration) -> Mirror {
         queued: 0,
         largest_burst: 0,
         burst: (Duration::ZERO, 0),
+        keeps_all: false,
+        all: Vec::new(),
     }
 }
 
 fn flood(frames: u64) -> SendPlan {
-    SendPlan {
-        rate: Rate::Max,
-        shape: Shape::Constant,
-        times: None,
-        as_they_are: false,
-        frames: Arc::new(Templates::one(&udp_test(&Flow::default(), Size::MIN).unwrap())),
-        rewrite: true,
-        count: Some(frames),
-        late: Late::Skip,
-        stream: 1,
-        epoch: None,
-    }
+    plan(Rate::Max, Some(frames))
+}
+
+/// A plan of one frame, over and over.
+fn plan(rate: Rate, count: Option<u64>) -> SendPlan {
+    let frames = Arc::new(Templates::one(&udp_test(&Flow::default(), Size::MIN).unwrap()));
+    let stream = StreamPlan { stream: 1, count, ..StreamPlan::of(frames) };
+    SendPlan { rewrite: true, ..SendPlan::one(rate, stream) }
 }
 
 /// A flood receives as fast as it sends, and the time in a tag is that of its burst.
@@ -273,7 +280,7 @@ fn a_pause_at_the_end_hides_nothing_that_was_due() {
 
 /// A load of `pps` frames a second.
 fn paced(pps: f64) -> SendPlan {
-    SendPlan { rate: Rate::Pps(pps), count: None, ..flood(0) }
+    plan(Rate::Pps(pps), None)
 }
 
 /// While the link is down, frames count as generator shortfall, and so do frames that would be late.
@@ -319,7 +326,8 @@ fn late_frames_are_sent_and_their_delay_is_reported() {
     for shape in [Shape::Constant, Shape::Poisson { seed: 3 }, Shape::Bursts(4)] {
         let mut port = mirror(Duration::ZERO);
         let mut listen = pausing();
-        let plan = SendPlan { shape, count: Some(200), late: Late::Send, ..paced(1000.0) };
+        let mut plan = SendPlan { late: Late::Send, ..plan(Rate::Pps(1000.0), Some(200)) };
+        plan.streams[0].shape = shape;
         let sent = send_and_listen(&mut port, &plan, &mut Always, &mut listen).unwrap();
         assert_eq!((sent.intended, sent.sent, sent.shortfall), (200, 200, 0), "{sent:?}");
         assert!(sent.skipped.is_empty());
@@ -329,12 +337,6 @@ fn late_frames_are_sent_and_their_delay_is_reported() {
         assert!(late.frames >= 20, "{shape:?} {late:?}");
         assert!(late.longest >= Duration::from_millis(40), "{shape:?} {late:?}");
     }
-    let mut delays = Delays::of(&Timetable::new(1000.0, Shape::Constant));
-    for (frames, ms) in [(1, 0), (3, 3), (0, 4), (1, 5)] {
-        delays.sent(frames, Duration::from_millis(ms));
-    }
-    // Due at 0 to 4 ms, sent at 0, 3, 3, 3 and 5 ms.
-    assert_eq!(delays.seen, Lateness { frames: 1, longest: Duration::from_millis(2) });
     let sent = send(&mut mirror(Duration::ZERO), &paced(1000.0), &mut Ends(20)).unwrap();
     assert_eq!(sent.lateness, None, "there are no late frames among those that were sent");
 }
@@ -362,13 +364,9 @@ fn replay(load: Rate, frames: u16, count: Option<u64>, (long, bytes): (u16, usiz
         let bytes = if n % long == 1 { bytes } else { 60 };
         [&n.to_be_bytes()[..], &vec![7; bytes - 2]].concat()
     };
-    SendPlan {
-        rate: load,
-        as_they_are: true,
-        frames: Arc::new(Templates::each((0..frames).map(frame))),
-        count,
-        ..flood(0)
-    }
+    let frames = Arc::new(Templates::each((0..frames).map(frame)));
+    let stream = StreamPlan { count, ..StreamPlan::of(frames) };
+    SendPlan { as_they_are: true, rewrite: true, ..SendPlan::one(load, stream) }
 }
 
 /// A frame of a capture that is skipped, as its time is over, is not sent later, nor another one twice.
@@ -402,4 +400,55 @@ fn frames_that_are_too_long_hold_up_no_others() {
             assert!(numbers.clone().is_sorted() && numbers.clone().all(|n| n % 3 != 1));
         }
     }
+}
+
+/// Several streams: each sends its frames, with its own numbers, in its own time.
+#[test]
+fn streams_are_sent_side_by_side() {
+    let stream = |number: u16, pps: f64, start_ms: u64, count: u64| {
+        let mut stack = Stack::read("ethernet/vlan/ipv4/udp").unwrap();
+        stack.set_text("vlan.id", &format!("{number}")).unwrap();
+        stack.set_text("udp.sport", "1000-1999").unwrap();
+        let between = kpps_frames::stack::Between {
+            macs: Default::default(),
+            ips: [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()],
+        };
+        let frames = stack.templates(&between, &Mix::fixed(Size::with_fcs(100))).unwrap();
+        StreamPlan {
+            stream: number,
+            pps,
+            start: Duration::from_millis(start_ms),
+            count: Some(count),
+            ..StreamPlan::of(Arc::new(frames))
+        }
+    };
+    let streams = [stream(1, 2000.0, 0, 100), stream(2, 500.0, 20, 10), stream(3, 1000.0, 0, 30)];
+    for late in [Late::Send, Late::Skip] {
+        let mut port = Mirror { keeps_all: true, ..mirror(Duration::ZERO) };
+        let plan =
+            SendPlan { streams: streams.to_vec(), late, ..SendPlan::one(Rate::Pps(1.0), streams[0].clone()) };
+        let sent = send(&mut port, &plan, &mut Always).unwrap();
+        assert_eq!((sent.intended, sent.sent + sent.shortfall), (140, 140), "{sent:?}");
+        assert_eq!(sent.of_streams.iter().sum::<u64>(), sent.sent, "{sent:?}");
+        if late == Late::Send {
+            assert_eq!(sent.of_streams, [100, 10, 30]);
+        }
+        let mut next = [0; 4];
+        for frame in &port.all {
+            let tag = tag::read(frame).unwrap();
+            let stream = usize::from(tag.stream);
+            assert_eq!((tag.sequence, u16::from(frame[15])), (next[stream], tag.stream));
+            // The source port is a pattern.
+            assert_eq!(u16::from_be_bytes([frame[38], frame[39]]), 1000 + next[stream] as u16);
+            next[stream] += 1;
+        }
+        assert_eq!(next[1..], sent.of_streams);
+        let gaps = sent.gaps.unwrap();
+        assert_eq!((gaps.count, gaps.intended_ns), (sent.sent - 1, None));
+    }
+    // As fast as possible: in the proportion of the rates, and each up to its count.
+    let mut port = Mirror { keeps_all: true, ..mirror(Duration::ZERO) };
+    let plan = SendPlan { streams: streams.to_vec(), ..SendPlan::one(Rate::Max, streams[0].clone()) };
+    let sent = send(&mut port, &plan, &mut Always).unwrap();
+    assert_eq!((sent.sent, sent.of_streams), (140, vec![100, 10, 30]));
 }

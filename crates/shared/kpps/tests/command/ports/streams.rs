@@ -1,0 +1,114 @@
+//! `--streams`: a file of streams in `kpps trial` and in searches.
+
+use crate::net::{Net, document, is_short_of_cpu};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn file(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("streams.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const STREAMS: &str = r#"
+[[stream]]
+name = "voice"
+load = "1kpps"
+headers = "ethernet/vlan/ipv4/udp"
+fields = { "vlan.id" = [7, 8], "ipv4.dscp" = 46 }
+[[stream]]
+name = "bulk"
+copies = 3
+load = "500pps"
+size = "imix-csit"
+from = 2
+each = { "udp.sport" = "1000-1002" }
+"#;
+
+/// Results of each stream, which add up; the schema has them, and the screen shows them.
+#[test]
+fn a_trial_reports_each_stream() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path(), STREAMS);
+    let words = ["trial", "--ports", "packet:a,packet:b", "--duration", "400ms", "--streams"];
+    let words = [&words[..], &[file.to_str().unwrap()]].concat();
+    let output = net.kpps(&[&words[..], &["--json"]].concat());
+    let trial = document(&output);
+    let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
+    jsonschema::validate(&schema, &trial).unwrap();
+    assert!(output.status.success() || is_short_of_cpu(&output), "{trial}");
+    assert_eq!(trial["environment"]["traffic"], "4 streams of a file", "{trial}");
+    let names = |way: usize| -> Vec<String> {
+        let streams = trial["directions"][way]["streams"].as_array().unwrap();
+        streams.iter().map(|stream| stream["stream"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(
+        (names(0), names(1)),
+        (vec!["voice".into()], ["bulk 1", "bulk 2", "bulk 3"].map(String::from).into())
+    );
+    assert_eq!(trial["intended"], 400 + 3 * 200, "{trial}");
+    for way in trial["directions"].as_array().unwrap() {
+        let sent = way["streams"].as_array().unwrap().iter().map(|stream| stream["sent"].as_u64().unwrap());
+        assert_eq!(sent.sum::<u64>(), way["sent"].as_u64().unwrap(), "{way}");
+    }
+    let shown = net.kpps(&words);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    for said in ["1 stream from packet:a: ", "3 streams from packet:b: ", "  bulk 2 "] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+}
+
+/// A curve of streams: each load is that of the streams from the first port, and all keep their proportions.
+#[test]
+fn a_curve_scales_streams() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path(), STREAMS);
+    let words =
+        ["curve", "--ports", "packet:a,packet:b", "--load", "2kpps,4kpps", "--duration", "300ms", "--json"];
+    let output = net.kpps(&[&words[..], &["--streams", file.to_str().unwrap()]].concat());
+    let curve = document(&output);
+    let points = curve["series"][0]["points"].as_array().unwrap();
+    // 1 and 1.5 kpps in the file.
+    for (point, due) in points.iter().zip([600 + 900, 1200 + 1800]) {
+        let frames =
+            point["ledger"]["sent"].as_u64().unwrap() + point["ledger"]["shortfall"].as_u64().unwrap();
+        assert_eq!(frames, due, "{point}");
+    }
+    assert_eq!(points.len(), 2, "{curve}");
+}
+
+/// Options that have no effect on streams are refused, and so is a file with a mistake, with its place.
+#[test]
+fn options_without_effect_on_streams_are_refused() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let good = file(folder.path(), STREAMS);
+    let good = good.to_str().unwrap();
+    let bad = folder.path().join("bad.toml");
+    std::fs::write(&bad, "[[stream]]\nload = \"1kpps\"\nfields = { \"ipv4.dest\" = 1 }").unwrap();
+    let trial = ["trial", "--ports", "packet:a,packet:b", "--streams"];
+    let of_sizes = ["sizes", "--ports", "packet:a,packet:b", "--streams", good];
+    let of_grid = ["grid", "--vary", "load=1kpps,2kpps", "--ports", "packet:a,packet:b", "--streams", good];
+    for (words, said) in [
+        ([&trial[..], &[good, "--size", "128"]].concat(), "--size has no effect"),
+        ([&trial[..], &[good, "--flows", "5"]].concat(), "--flows has no effect"),
+        ([&trial[..], &[good, "--vlan", "5"]].concat(), "--vlan has no effect"),
+        ([&trial[..], &[good, "--dscp", "5"]].concat(), "--dscp has no effect"),
+        ([&trial[..], &[good, "--bidirectional"]].concat(), "--bidirectional has no effect"),
+        ([&trial[..], &[good, "--shape", "poisson"]].concat(), "--shape"),
+        ([&trial[..], &["/nowhere"]].concat(), "cannot read /nowhere"),
+        (
+            [&trial[..], &[bad.to_str().unwrap()]].concat(),
+            "stream 1 (stream 1): fields: there is no field 'ipv4.dest'",
+        ),
+        (of_sizes.to_vec(), "--streams has no effect"),
+        (of_grid.to_vec(), "--streams has no effect"),
+        (["trial", "--streams", good].to_vec(), "--streams is for two ports"),
+    ] {
+        let output = net.kpps(&words);
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && why.contains(said), "{words:?}: {why}");
+    }
+}

@@ -1,0 +1,379 @@
+//! Which frame of a plan comes next, and when it is due.
+
+use super::gaps::Recorder;
+use super::plan::{SendPlan, StreamPlan, TimedStream, Timetables};
+use super::shape::Timetable;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+/// The longest delay of a frame that cannot be sent at its time. With [`Late::Skip`](super::Late::Skip) a
+/// later frame is not sent and counts as shortfall. So the load is never stretched over a longer time, and no
+/// long burst follows a pause.
+pub(super) const LATE: Duration = Duration::from_millis(1);
+
+/// How late the frames of a paced load were sent, where none was left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Frames that were given to the port more than a millisecond after they were due.
+    pub frames: u64,
+    /// The longest time from when a frame was due until it was given to the port.
+    pub longest: Duration,
+}
+
+impl Lateness {
+    /// A frame that was due at `due_s` was given to the port now.
+    fn note(&mut self, due_s: f64, now: Duration) {
+        let due = Duration::try_from_secs_f64(due_s).unwrap_or(now);
+        let delay = now.saturating_sub(due);
+        self.frames += u64::from(delay > LATE);
+        self.longest = self.longest.max(delay);
+    }
+}
+
+/// The frames of a plan in the order of sending. Times are in s since the start.
+pub(super) trait Schedule {
+    /// Frames that are due now and were neither sent nor given up, and how many frames became due in the last
+    /// millisecond. Times must not decrease.
+    fn waiting(&mut self, now: Duration) -> (u64, u64);
+    /// Leaves out the oldest of these.
+    fn give_up(&mut self, frames: u64);
+    /// The stream of the next frame: its index in the plan. Not behind the last frame.
+    fn next(&mut self) -> usize;
+    /// This number of the next frames was given to the port, in a turn that began at `began`. Records gaps and
+    /// delays, if they are wanted.
+    fn sent(&mut self, frames: usize, began: Duration, now: Duration, gaps: Option<&mut Recorder>);
+    /// The number of frames that are left, waiting or not; as many as it is if there is no end.
+    fn left(&self) -> u64;
+    /// When the next frame is due that does not wait now; infinite if there is none.
+    fn next_s(&self) -> f64;
+    /// All frames that are due before a time, sent or not.
+    fn due_before(&mut self, s: f64) -> u64;
+    /// Changes the rate from now on, of a plan that ends after this time.
+    fn change(&mut self, now_s: f64, pps: f64, length: Option<Duration>);
+    /// The gap of equally spaced frames in ns; `None` if gaps differ.
+    fn gap_ns(&self) -> Option<f64>;
+    /// How late frames were.
+    fn lateness(&self) -> Lateness;
+}
+
+/// The schedule of one stream that begins at once.
+pub(super) struct One {
+    table: Timetable,
+    /// The same table, read a little later.
+    behind: Timetable,
+    /// When the frames that were sent were due, if delays are wanted; and their delays.
+    due: Option<Timetable>,
+    lateness: Lateness,
+    most: u64,
+    /// Frames that became due, as the last question found.
+    known: u64,
+    sent: u64,
+    given_up: u64,
+    /// Whether frames that were given up count towards `most`: they do not come again.
+    skips: bool,
+}
+
+impl One {
+    /// For a plan with one stream. `delays`: whether late frames are sent, so that their delays matter.
+    pub(super) fn of(plan: &SendPlan, delays: bool) -> Option<Self> {
+        let [stream] = &plan.streams[..] else { return None };
+        let table = match &stream.times {
+            Some(times) => Timetable::of(times.clone()),
+            None => Timetable::new(stream.pps, stream.shape),
+        };
+        (stream.start.is_zero() && stream.duration.is_none()).then(|| Self {
+            behind: table.clone(),
+            due: delays.then(|| table.clone()),
+            table,
+            lateness: Lateness::default(),
+            most: stream.count.unwrap_or(u64::MAX),
+            known: 0,
+            sent: 0,
+            given_up: 0,
+            skips: plan.as_they_are,
+        })
+    }
+
+    /// The frames that count towards `most`.
+    fn done(&self) -> u64 {
+        self.sent + if self.skips { self.given_up } else { 0 }
+    }
+}
+
+impl Schedule for One {
+    fn waiting(&mut self, now: Duration) -> (u64, u64) {
+        let due = self.table.due(now.as_secs_f64());
+        let lately = now.checked_sub(LATE).map_or(due, |then| due - self.behind.due(then.as_secs_f64()));
+        self.known = due;
+        ((due - self.sent - self.given_up).min(self.left()), lately)
+    }
+    fn give_up(&mut self, frames: u64) {
+        self.given_up += frames;
+    }
+    #[inline]
+    fn next(&mut self) -> usize {
+        0
+    }
+    fn sent(&mut self, frames: usize, began: Duration, now: Duration, gaps: Option<&mut Recorder>) {
+        if let Some(due) = &mut self.due {
+            for frame in self.sent..self.sent + frames as u64 {
+                self.lateness.note(due.time_of(frame), began);
+            }
+        }
+        self.sent += frames as u64;
+        if let Some(gaps) = gaps {
+            gaps.record(now.as_nanos() as u64, frames);
+        }
+    }
+    fn left(&self) -> u64 {
+        self.most - self.done()
+    }
+    fn next_s(&self) -> f64 {
+        self.table.next_s(self.known)
+    }
+    fn due_before(&mut self, s: f64) -> u64 {
+        (self.table.before(s).ceil() as u64).min(self.most)
+    }
+    fn change(&mut self, now_s: f64, pps: f64, length: Option<Duration>) {
+        for table in [&mut self.table, &mut self.behind].into_iter().chain(&mut self.due) {
+            table.change(now_s, pps);
+        }
+        let most = length.and_then(|length| self.table.until(length.as_secs_f64()));
+        self.most = most.unwrap_or(u64::MAX).max(self.done());
+    }
+    fn gap_ns(&self) -> Option<f64> {
+        self.table.gap_ns()
+    }
+    fn lateness(&self) -> Lateness {
+        self.lateness
+    }
+}
+
+/// A time in ps, which has an order.
+fn ps(s: f64) -> u64 {
+    (s * 1e12) as u64
+}
+
+/// The schedule of several streams.
+pub(super) struct Many {
+    streams: Vec<TimedStream>,
+    /// The rate of all streams at first.
+    pps: f64,
+    /// The time in ps of each stream's next frame that did not become due yet, and the stream.
+    next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// How many frames of each stream became due.
+    due: Vec<u64>,
+    /// Frames that are due: their time in ps, and their stream.
+    waiting: VecDeque<(u64, u32)>,
+    /// The times of frames that were taken and not yet reported as sent.
+    taken: VecDeque<u64>,
+    /// Frames that became due.
+    all: u64,
+    /// The same, to be counted ahead.
+    tables: Timetables,
+    lateness: Lateness,
+}
+
+impl Many {
+    pub(super) fn of(plan: &SendPlan) -> Self {
+        let at_once =
+            |stream: &StreamPlan| StreamPlan { start: Duration::ZERO, duration: None, ..stream.clone() };
+        let timed = |stream: &StreamPlan| match plan.is_paced {
+            true => TimedStream::of(stream),
+            false => TimedStream::of(&at_once(stream)),
+        };
+        let tables = Timetables(plan.streams.iter().map(timed).collect());
+        let mut many = Self {
+            streams: tables.0.clone(),
+            pps: tables.pps(),
+            next: BinaryHeap::with_capacity(plan.streams.len()),
+            due: vec![0; plan.streams.len()],
+            waiting: VecDeque::new(),
+            taken: VecDeque::new(),
+            all: 0,
+            tables,
+            lateness: Lateness::default(),
+        };
+        (0..plan.streams.len()).for_each(|stream| many.push(stream));
+        many
+    }
+
+    /// Notes when the next frame of a stream is due.
+    #[inline]
+    fn push(&mut self, stream: usize) {
+        if let (Some(timed), Some(due)) = (self.streams.get_mut(stream), self.due.get(stream))
+            && let Some(s) = timed.time_of(*due)
+        {
+            self.next.push(Reverse((ps(s), stream as u32)));
+        }
+    }
+
+    /// The next frame that did not become due yet, due by `until_ps`, becomes due.
+    #[inline]
+    fn becomes_due(&mut self, until_ps: u64) -> Option<(u64, u32)> {
+        let Reverse((at_ps, stream)) = *self.next.peek()?;
+        if at_ps > until_ps {
+            return None;
+        }
+        self.next.pop();
+        *self.due.get_mut(stream as usize)? += 1;
+        self.all += 1;
+        self.push(stream as usize);
+        Some((at_ps, stream))
+    }
+}
+
+impl Schedule for Many {
+    fn waiting(&mut self, now: Duration) -> (u64, u64) {
+        let now_ps = ps(now.as_secs_f64());
+        while let Some(due) = self.becomes_due(now_ps) {
+            self.waiting.push_back(due);
+        }
+        let then_ps = now_ps.saturating_sub(ps(LATE.as_secs_f64()));
+        let early = self.waiting.partition_point(|(at_ps, _)| *at_ps <= then_ps);
+        (self.waiting.len() as u64, (self.waiting.len() - early) as u64)
+    }
+    fn give_up(&mut self, frames: u64) {
+        self.waiting.drain(..(frames as usize).min(self.waiting.len()));
+    }
+    #[inline]
+    fn next(&mut self) -> usize {
+        if let Some((at_ps, stream)) = self.waiting.pop_front() {
+            self.taken.push_back(at_ps);
+            return stream as usize;
+        }
+        // Frames that are not paced come in the order of their times, however late it is.
+        self.becomes_due(u64::MAX).map_or(0, |(_, stream)| stream as usize)
+    }
+    fn sent(&mut self, frames: usize, began: Duration, now: Duration, gaps: Option<&mut Recorder>) {
+        let Some(gaps) = gaps else { return };
+        for at_ps in self.taken.drain(..frames.min(self.taken.len())) {
+            self.lateness.note(at_ps as f64 / 1e12, began);
+            gaps.record_due(now.as_nanos() as u64, at_ps / 1000);
+        }
+    }
+    fn left(&self) -> u64 {
+        // A stream has frames that are not due yet.
+        if self.next.is_empty() { self.waiting.len() as u64 } else { u64::MAX }
+    }
+    fn next_s(&self) -> f64 {
+        self.next.peek().map_or(f64::INFINITY, |Reverse((at_ps, _))| *at_ps as f64 / 1e12)
+    }
+    fn due_before(&mut self, s: f64) -> u64 {
+        (self.tables.before(s).ceil() as u64).max(self.all)
+    }
+    fn change(&mut self, now_s: f64, pps: f64, _: Option<Duration>) {
+        let factor = pps / self.pps;
+        self.streams.iter_mut().for_each(|stream| stream.change(now_s, factor));
+        self.tables.change(now_s, pps);
+        self.next.clear();
+        (0..self.streams.len()).for_each(|stream| self.push(stream));
+    }
+    fn gap_ns(&self) -> Option<f64> {
+        None
+    }
+    fn lateness(&self) -> Lateness {
+        self.lateness
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::shape::Shape;
+    use super::*;
+    use kpps_frames::Templates;
+    use kpps_frames::rate::Rate;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn one_stream_is_late_by_what_it_waited() {
+        let frames = Arc::new(Templates::one(&[0; 60]));
+        let plan = SendPlan::one(Rate::Pps(1000.0), StreamPlan::of(frames));
+        let mut one = One::of(&plan, true).unwrap();
+        let mut gaps = Recorder::new(one.gap_ns());
+        for (frames, ms) in [(1, 0), (3, 3), (0, 4), (1, 5)] {
+            one.waiting(MS * ms);
+            one.sent(frames, MS * ms, MS * ms, Some(&mut gaps));
+        }
+        // Due at 0 to 4 ms, sent at 0, 3, 3, 3 and 5 ms.
+        assert_eq!(one.lateness(), Lateness { frames: 1, longest: 2 * MS });
+    }
+
+    proptest! {
+        /// Frames of several streams come in the order of their times, each stream's at its own times, and
+        /// whatever is given up, every due frame is sent, given up or waits.
+        #[test]
+        fn streams_keep_their_own_times(
+            rates in prop::collection::vec((10.0..5000.0_f64, 0u64..30, 1u64..80, 0..3_usize), 2..8),
+            steps in prop::collection::vec((1u64..20_000, 0u64..4, 0usize..40), 1..60),
+        ) {
+            let frames = Arc::new(Templates::one(&[0; 60]));
+            let stream = |(n, &(pps, start, count, kind)): (usize, &(f64, u64, u64, usize))| StreamPlan {
+                stream: n as u16,
+                pps,
+                start: Duration::from_millis(start),
+                count: (count < 70).then_some(count),
+                shape: [Shape::Constant, Shape::Poisson { seed: n as u64 }, Shape::Bursts(3)][kind],
+                ..StreamPlan::of(frames.clone())
+            };
+            let streams: Vec<_> = rates.iter().enumerate().map(stream).collect();
+            let plan = SendPlan { streams, ..SendPlan::one(Rate::Pps(1.0), StreamPlan::of(frames.clone())) };
+            let mut many = Many::of(&plan);
+            let mut alone: Vec<_> = plan.streams.iter().map(TimedStream::of).collect();
+            let mut gaps = Recorder::new(None);
+            let (mut now, mut sent, mut given_up, mut last_ps) = (Duration::ZERO, 0, 0, 0);
+            let mut of_streams = vec![0; plan.streams.len()];
+            for (us, up, most) in steps {
+                now += Duration::from_micros(us);
+                let (waiting, lately) = many.waiting(now);
+                prop_assert!(lately <= waiting);
+                prop_assert_eq!(waiting + sent + given_up, many.all);
+                let due = alone.iter_mut().map(|it| it.before(now.as_secs_f64() + 1e-9)).sum::<f64>();
+                prop_assert!((due - many.all as f64).abs() <= plan.streams.len() as f64, "{due} {}", many.all);
+                let up = up.min(waiting);
+                many.give_up(up);
+                given_up += up;
+                let count = most.min((waiting - up) as usize);
+                for _ in 0..count {
+                    let stream = many.next();
+                    of_streams[stream] += 1;
+                    let at_ps = *many.taken.back().unwrap();
+                    prop_assert!(at_ps >= last_ps && at_ps <= ps(now.as_secs_f64()));
+                    last_ps = at_ps;
+                }
+                many.sent(count, now, now, Some(&mut gaps));
+                sent += count as u64;
+            }
+            prop_assert_eq!(of_streams.iter().sum::<u64>(), sent);
+            for (stream, sent) in plan.streams.iter().zip(of_streams) {
+                prop_assert!(stream.count.is_none_or(|count| sent <= count));
+            }
+        }
+
+        /// Without pacing, streams share the frames in the proportion of their rates, up to their counts.
+        #[test]
+        fn a_flood_keeps_the_proportions(rates in prop::collection::vec(1u32..50, 2..6)) {
+            let frames = Arc::new(Templates::one(&[0; 60]));
+            let stream = |pps: &u32| StreamPlan { pps: f64::from(*pps), ..StreamPlan::of(frames.clone()) };
+            let plan = SendPlan {
+                streams: rates.iter().map(stream).collect(),
+                ..SendPlan::one(Rate::Max, StreamPlan::of(frames.clone()))
+            };
+            let all: u32 = rates.iter().sum();
+            let mut many = Many::of(&plan);
+            let mut counts = vec![0_u32; rates.len()];
+            for _ in 0..all * 10 {
+                prop_assert!(many.left() > 0);
+                counts[many.next()] += 1;
+            }
+            for (count, rate) in counts.iter().zip(&rates) {
+                prop_assert!(count.abs_diff(rate * 10) <= rates.len() as u32, "{counts:?} for {rates:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The streams of a trial, as a file describes them.
+
+use crate::running::shape::shape;
+use kpps_frames::edits::Combine;
+use kpps_frames::pattern::{MOST_VALUES, Pattern};
+use kpps_frames::stack::{BadStack, Stack};
+use kpps_frames::{Mix, Size, rate};
+use kpps_methods::units::{self, RateSpec};
+use kpps_ports::port::run::Shape;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// The most streams of a direction.
+pub const MOST_STREAMS: usize = 10_000;
+
+/// A stream of a trial: frames with their own headers, at their own rate and time.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Its name in results.
+    pub name: String,
+    /// The port that sends it: 0 or 1.
+    pub from: usize,
+    /// Its headers.
+    pub stack: Stack,
+    /// The sizes of its frames.
+    pub sizes: Mix,
+    /// Its rate.
+    pub load: RateSpec,
+    /// The distribution of its gaps.
+    pub shape: Shape,
+    /// When it begins, since the beginning of the trial.
+    pub start: Duration,
+    /// How long it sends; `None`: until the trial ends.
+    pub duration: Option<Duration>,
+    /// The most frames.
+    pub count: Option<u64>,
+}
+
+impl Stream {
+    /// Its rate in frames per second, with a gigabit link if the load is a share of one
+    /// ([`on_link`](Self::on_link)).
+    pub fn pps(&self) -> f64 {
+        let line_pps = self.sizes.line_rate_pps(rate::GIGABIT);
+        self.load.pps(line_pps, self.sizes.mean_bytes_with_fcs())
+    }
+
+    /// The same stream with a rate in frames per second, on a link of this speed in bit/s.
+    #[must_use]
+    pub fn on_link(mut self, bits_per_s: u64) -> Self {
+        let line_pps = self.sizes.line_rate_pps(bits_per_s);
+        self.load = RateSpec::Pps(self.load.pps(line_pps, self.sizes.mean_bytes_with_fcs()));
+        self
+    }
+}
+
+/// The rate of the streams from the first port, in frames per second; of the second if there are none.
+pub fn streams_pps(streams: &[Stream]) -> f64 {
+    let of = |from: usize| streams.iter().filter(move |stream| stream.from == from).map(Stream::pps);
+    let first: f64 = of(0).sum();
+    if first > 0.0 { first } else { of(1).sum() }
+}
+
+/// A file of streams.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    stream: Vec<Described>,
+}
+
+/// A stream in a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    name: Option<String>,
+    from: Option<u8>,
+    headers: Option<String>,
+    size: Option<toml::Value>,
+    load: String,
+    shape: Option<String>,
+    start: Option<String>,
+    duration: Option<String>,
+    count: Option<u64>,
+    combine: Option<String>,
+    #[serde(default)]
+    fields: toml::Table,
+    copies: Option<u32>,
+    #[serde(default)]
+    each: toml::Table,
+}
+
+/// Reads a file of streams.
+///
+/// # Errors
+/// The mistake and its place, in one line.
+pub fn read_streams(path: &Path) -> Result<Vec<Stream>, String> {
+    let place = path.display();
+    let text = std::fs::read_to_string(path).map_err(|why| format!("cannot read {place}: {why}"))?;
+    parse_streams(&text).map_err(|why| format!("{place}: {why}"))
+}
+
+/// The streams that a text describes.
+///
+/// # Errors
+/// The mistake and its place, in one line.
+pub fn parse_streams(text: &str) -> Result<Vec<Stream>, String> {
+    let file: File = toml::from_str(text).map_err(|why| in_one_line(&why, text))?;
+    let mut all = Vec::new();
+    for (n, described) in file.stream.iter().enumerate() {
+        let name = described.name.clone().unwrap_or_else(|| format!("stream {}", n + 1));
+        let copies = described.copies.unwrap_or(1);
+        let wrong = |what: String| format!("stream {} ({name}): {what}", n + 1);
+        if copies == 0 || copies as usize > MOST_STREAMS {
+            return Err(wrong(format!("copies = {copies}: give 1 to {MOST_STREAMS}")));
+        }
+        for copy in 0..copies {
+            let mut stream = described.stream(copy).map_err(wrong)?;
+            stream.name =
+                if described.copies.is_some() { format!("{name} {}", copy + 1) } else { name.clone() };
+            all.push(stream);
+        }
+    }
+    let mut counts = [0; 2];
+    all.iter().for_each(|stream| counts[stream.from] += 1);
+    match counts.iter().max() {
+        Some(0) | None => Err("there is no stream: begin each with [[stream]]".into()),
+        Some(most) if *most > MOST_STREAMS => {
+            Err(format!("{most} streams from one port: at most {MOST_STREAMS} are possible"))
+        }
+        _ => Ok(all),
+    }
+}
+
+/// An error of TOML with its line.
+fn in_one_line(error: &toml::de::Error, text: &str) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or_else(String::new, |text| format!("line {}: ", text.matches('\n').count() + 1));
+    format!("{line}{}", error.message().lines().collect::<Vec<_>>().join(" "))
+}
+
+impl Described {
+    /// The stream, or a copy of it.
+    fn stream(&self, copy: u32) -> Result<Stream, String> {
+        let key = |name: &str| {
+            let name = name.to_owned();
+            move |why: String| format!("{name}: {why}")
+        };
+        let headers = self.headers.as_deref().unwrap_or("ethernet/ipv4/udp");
+        let mut stack = Stack::read(headers).map_err(|why| format!("headers: {why}"))?;
+        for (name, value) in &self.fields {
+            let pattern = pattern(&stack, name, value).map_err(key("fields"))?;
+            stack.set(name, pattern).map_err(|why| format!("fields: {why}"))?;
+        }
+        for (name, value) in &self.each {
+            let value = pattern(&stack, name, value).map_err(key("each"))?.value(copy.into());
+            stack.set(name, Pattern::one(value)).map_err(|why| format!("each: {why}"))?;
+        }
+        if self.copies.is_none() && !self.each.is_empty() {
+            return Err("each has a value for each of several copies: give copies".into());
+        }
+        let combine = match self.combine.as_deref() {
+            None | Some("lockstep") => Combine::Lockstep,
+            Some("product") => Combine::Product,
+            Some(other) => return Err(format!("combine: '{other}': give lockstep or product")),
+        };
+        let from = match self.from {
+            None | Some(1) => 0,
+            Some(2) => 1,
+            Some(other) => return Err(format!("from: {other}: give 1 or 2, the port that sends")),
+        };
+        let sizes = match &self.size {
+            None => Mix::fixed(stack.least().max(Size::MIN)),
+            Some(toml::Value::Integer(bytes)) => units::sizes(&bytes.to_string()).map_err(key("size"))?,
+            Some(toml::Value::String(text)) => units::sizes(text).map_err(key("size"))?,
+            Some(_) => return Err("size: give bytes with FCS or a mix, as 64 or \"imix-csit\"".into()),
+        };
+        if let Some(small) = sizes.parts().iter().map(|part| part.0).find(|size| *size < stack.least()) {
+            let (size, least) = (small.bytes_with_fcs(), stack.least().bytes_with_fcs());
+            return Err(format!("size: {}", BadStack::Small(size, least)));
+        }
+        let load: RateSpec = self.load.parse().map_err(key("load"))?;
+        if self.count == Some(0) {
+            return Err("count: give at least 1 frame, or leave it out".into());
+        }
+        let time = |name: &str, text: &Option<String>| {
+            text.as_deref().map(units::duration).transpose().map_err(key(name))
+        };
+        Ok(Stream {
+            name: String::new(),
+            from,
+            stack: stack.combined(combine),
+            sizes,
+            load,
+            shape: self.shape.as_deref().map_or(Ok(Shape::Constant), shape).map_err(key("shape"))?,
+            start: time("start", &self.start)?.unwrap_or_default(),
+            duration: time("duration", &self.duration)?,
+            count: self.count,
+        })
+    }
+}
+
+/// The pattern of a field: a text or number, a list of these, a table of steps (`first`, `step`, `count`), or a
+/// table of random values (`random`, `seed`, `count`).
+fn pattern(stack: &Stack, name: &str, value: &toml::Value) -> Result<Pattern, String> {
+    let format = stack.format(name).map_err(|why| why.to_string())?;
+    let text = |value: &toml::Value| match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        other => Err(format!("{name}: {other} is neither a number nor a text")),
+    };
+    let read = |text: &str| Pattern::read(text, format).map_err(|why| format!("{name}: {why}"));
+    let one = |value: &toml::Value| {
+        let text = text(value)?;
+        format.read(&text).ok_or_else(|| format!("{name}: '{text}' is no value of this field"))
+    };
+    let count = |table: &toml::Table| match table.get("count") {
+        None => Ok(None),
+        Some(toml::Value::Integer(count)) if (1..=i64::from(MOST_VALUES)).contains(count) => {
+            Ok(Some(*count as u32))
+        }
+        Some(other) => Err(format!("{name}: count = {other}: give 1 to {MOST_VALUES}")),
+    };
+    let whole = |table: &toml::Table, key: &str| match table.get(key) {
+        None => Ok(None),
+        Some(toml::Value::Integer(number)) => Ok(Some(*number)),
+        Some(other) => Err(format!("{name}: {key} = {other}: give a whole number")),
+    };
+    let only =
+        |table: &toml::Table, known: &[&str]| match table.keys().find(|it| !known.contains(&it.as_str())) {
+            None => Ok(()),
+            Some(other) => Err(format!("{name}: there is no '{other}' here: give {}", known.join(", "))),
+        };
+    match value {
+        toml::Value::Array(values) if values.is_empty() => Err(format!("{name}: the list is empty")),
+        toml::Value::Array(values) => Ok(Pattern::List(values.iter().map(one).collect::<Result<_, _>>()?)),
+        toml::Value::Table(table) => match (table.get("random"), table.get("first")) {
+            (Some(range), None) => {
+                only(table, &["random", "seed", "count"])?;
+                let range = format!("random:{}", text(range)?);
+                let (seed, turns) = (whole(table, "seed")?.unwrap_or(0) as u64, count(table)?);
+                match read(&range)? {
+                    Pattern::Random { least, most, .. } => {
+                        Ok(Pattern::Random { least, most, seed, count: turns })
+                    }
+                    other => Ok(other),
+                }
+            }
+            (None, Some(first)) => {
+                only(table, &["first", "step", "count"])?;
+                let count =
+                    count(table)?.ok_or_else(|| format!("{name}: give count, the number of values"))?;
+                let step = i128::from(whole(table, "step")?.unwrap_or(1)) as u128;
+                Ok(Pattern::Steps { first: one(first)?, step, count })
+            }
+            _ => Err(format!("{name}: give first, step and count, or random, seed and count")),
+        },
+        other => read(&text(other)?),
+    }
+}
+
+/// The sizes of all streams together, each weighted by its part of the frames; for rates on the wire. `None`
+/// without streams.
+pub fn sizes_of<'s>(streams: impl Iterator<Item = (&'s Stream, f64)>) -> Option<Mix> {
+    /// Frames of the mix that stands for all.
+    const FRAMES: f64 = 1000.0;
+    let streams: Vec<_> = streams.collect();
+    let all: f64 = streams.iter().map(|(_, pps)| pps).sum();
+    let mut counts: BTreeMap<Size, f64> = BTreeMap::new();
+    for (stream, pps) in streams {
+        let whole: u32 = stream.sizes.parts().iter().map(|part| part.1).sum();
+        for (size, weight) in stream.sizes.parts() {
+            let part = pps / all * f64::from(*weight) / f64::from(whole);
+            *counts.entry(*size).or_default() += part * FRAMES;
+        }
+    }
+    if let (1, Some(size)) = (counts.len(), counts.keys().next()) {
+        return Some(Mix::fixed(*size));
+    }
+    let [least, most] = [counts.keys().next(), counts.keys().next_back()]
+        .map(|size| size.map_or(0, |it| it.bytes_with_fcs()));
+    let each = counts.into_iter().flat_map(|(size, count)| vec![size; (count.round() as usize).max(1)]);
+    Mix::of_frames(format!("{least} to {most}"), each)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_file_describes_streams() {
+        let all = parse_streams(
+            r#"
+            [[stream]]
+            load = "10kpps"
+
+            [[stream]]
+            name = "voice"
+            from = 2
+            headers = "ethernet/vlan/ipv4/udp"
+            size = 218
+            load = "1MbpsL2"
+            shape = "poisson:3"
+            start = "100ms"
+            duration = "1s"
+            count = 500
+            combine = "product"
+            [stream.fields]
+            "vlan.id" = [5, 7, 9]
+            "ipv4.dst" = "10.0.0.1-10.0.0.9"
+            "udp.sport" = { first = 1000, step = -3, count = 10 }
+            "ipv4.id" = { random = "1-100", seed = 7, count = 50 }
+
+            [[stream]]
+            name = "user"
+            copies = 3
+            load = "1%"
+            size = "imix-csit"
+            each = { "ipv4.src" = "10.1.0.1-10.1.0.3" }
+            "#,
+        )
+        .unwrap();
+        let names: Vec<_> = all.iter().map(|stream| stream.name.as_str()).collect();
+        assert_eq!(names, ["stream 1", "voice", "user 1", "user 2", "user 3"]);
+        assert_eq!((all[0].from, all[1].from, all[1].count), (0, 1, Some(500)));
+        assert_eq!(all[1].start + all[1].duration.unwrap(), Duration::from_millis(1100));
+        assert_ne!(all[2].stack, all[3].stack);
+        let mix = sizes_of(all[..1].iter().map(|it| (it, 1.0))).unwrap();
+        assert_eq!(mix.only(), Some(Size::MIN));
+        let mix = sizes_of(all.iter().map(|it| (it, 1.0))).unwrap();
+        let mean = (64.0 + 218.0 + 3.0 * all[2].sizes.mean_bytes_with_fcs()) / 5.0;
+        assert!((mix.mean_bytes_with_fcs() / mean - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        for (text, said) in [
+            ("", "missing field `stream`"),
+            ("stream = []", "there is no stream"),
+            ("[[stream]]\nload = \"1kpps\"\nlaod = 3", "line 3"),
+            ("[[stream]]", "missing field `load`"),
+            ("[[stream]]\nload = \"fast\"", "stream 1 (stream 1): load: "),
+            ("[[stream]]\nload = \"max\"", "load: "),
+            (
+                "[[stream]]\nname = \"x\"\nload = \"1kpps\"\nheaders = \"ip\"",
+                "stream 1 (x): headers: 'ip' is no header",
+            ),
+            ("[[stream]]\nload = \"1kpps\"\nsize = 40", "size: "),
+            ("[[stream]]\nload = \"1kpps\"\nsize = 64\nheaders=\"ethernet/ipv6/udp\"", "at least 84 B"),
+            ("[[stream]]\nload = \"1kpps\"\nfrom = 3", "from: 3: give 1 or 2"),
+            ("[[stream]]\nload = \"1kpps\"\ncopies = 0", "copies = 0"),
+            ("[[stream]]\nload = \"1kpps\"\ncount = 0", "count: "),
+            ("[[stream]]\nload = \"1kpps\"\nstart = \"soon\"", "start: "),
+            ("[[stream]]\nload = \"1kpps\"\ncombine = \"both\"", "combine: 'both'"),
+            ("[[stream]]\nload = \"1kpps\"\neach = {\"ipv4.id\" = \"1-9\"}", "give copies"),
+            ("[[stream]]\nload = \"1kpps\"\nfields = {\"ipv4.id\" = []}", "the list is empty"),
+            ("[[stream]]\nload = \"1kpps\"\nfields = {\"ipv4.id\" = 1.5}", "neither a number nor a text"),
+            ("[[stream]]\nload = \"1kpps\"\nfields = {\"ipv4.id\" = 65536}", "16 bits"),
+            ("[[stream]]\nload = \"1kpps\"\nfields = {\"ipv4.id\" = -1}", "ipv4.id"),
+            ("[[stream]]\nload = \"1kpps\"\nfields = {\"ipv4.id\" = {first = 1}}", "give count"),
+            ("[[stream]]\nload = \"1kpps\"\nfields = {\"ipv4.id\" = {random = \"1-9\", step = 2}}", "'step'"),
+            ("[[stream]]\nload = \"1kpps\"\nfields = {\"tcp.sport\" = 1}", "the stack is ethernet/ipv4/udp"),
+        ] {
+            let Err(why) = parse_streams(text) else { panic!("{text} has no mistake") };
+            assert!(why.contains(said) && !why.contains('\n'), "{text:?}: {why}");
+        }
+        assert!(read_streams(Path::new("/nowhere.toml")).unwrap_err().contains("cannot read /nowhere.toml"));
+    }
+}
