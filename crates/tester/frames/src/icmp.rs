@@ -14,6 +14,10 @@ pub const IDENTIFIER: usize = 4;
 pub const ECHO_REPLY: u8 = 0;
 /// Type of an echo request.
 pub const ECHO: u8 = 8;
+/// The type of an echo request in ICMPv6 (RFC 4443, 4.1).
+pub const ECHO_V6: u8 = 128;
+/// The type of the reply in ICMPv6 (RFC 4443, 4.2).
+pub const ECHO_REPLY_V6: u8 = 129;
 /// Types of a timestamp request and its reply.
 pub const TIMESTAMP: [u8; 2] = [13, 14];
 
