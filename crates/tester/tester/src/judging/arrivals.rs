@@ -21,7 +21,7 @@
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::judging::header::{Change, LONGEST, Outline};
-use crate::judging::kept::{Anomalies, Keeper, Kept};
+use crate::judging::kept::{Anomalies, Judged, Keeper, Kept};
 use crate::judging::losses::{Losses, SequenceGap, SequenceGaps};
 use crate::judging::received::{Arrived, Findings, OfFlow, Received};
 use crate::judging::seen::Seen;
@@ -243,6 +243,35 @@ impl Arrivals {
     pub fn keeping(mut self) -> Self {
         self.keeper = Some(Keeper::new());
         self
+    }
+
+    /// Notes the judgement of each frame, so that it can be [asked for](Self::judged).
+    #[must_use]
+    pub(crate) fn noting(mut self) -> Self {
+        self.keeper.get_or_insert_with(Keeper::noting);
+        self
+    }
+
+    /// How the last frame was judged, which is this one. Judgements are to be [noted](Self::noting).
+    pub(crate) fn judged(&mut self, frame: &[u8]) -> Judged {
+        let noted = self.keeper.as_mut().and_then(Keeper::take_noted);
+        let mut judged = noted.unwrap_or_else(|| {
+            let tag = self.format.read_any(frame).or_else(|| self.read_shifted(frame));
+            let sequence = tag.map(|(_, tag, _)| tag.sequence_near(self.seen.highest().unwrap_or(0)));
+            let change = self.changes.first().map(|(usual, _)| *usual);
+            Judged { sequence, change, ..Judged::default() }
+        });
+        let flow = judged.sequence.and_then(|sequence| self.templates.at(sequence)).map(|frame| frame.flow);
+        let tally = flow.and_then(|flow| self.flows.get(flow as usize));
+        judged.flow = flow.filter(|_| self.flows.len() > 1);
+        judged.latest = tally.and_then(|tally| tally.next.checked_sub(1));
+        judged.at_ns = self.now.map(|since| self.epoch_of_day.ns + since.as_nanos() as u64);
+        judged
+    }
+
+    /// The change that most headers have, if frames have arrived.
+    pub(crate) fn usual_change(&self) -> Option<&Change> {
+        self.changes.first().map(|(usual, _)| usual)
     }
 
     /// Begins a new burst, whose time is read with the next frame.
@@ -553,7 +582,7 @@ impl Arrivals {
 
     /// Whether a frame with these Ethernet addresses may belong to the stream. In a frame with a damaged tag
     /// some bytes may differ. If no whole frame has arrived, any frame may belong to it.
-    fn has_stations(&self, addresses: &[u8], nameless: bool) -> bool {
+    pub(crate) fn has_stations(&self, addresses: &[u8], nameless: bool) -> bool {
         let differ =
             addresses.iter().zip(&self.usual[..ADDRESSES]).filter(|(one, other)| one != other).count();
         self.changes.is_empty() || differ <= if nameless { DAMAGED_BYTES } else { 0 }
