@@ -11,19 +11,19 @@ use crate::judging::arrivals::Arrivals;
 use crate::judging::kept::Judged;
 use crate::judging::recognised::Recognised;
 use crate::judging::timeline::Timeline;
-use crate::running::neighbours;
+use crate::running::attend::{Attended, send_one};
+use crate::running::neighbours::{self, Station};
 use crate::running::test_port::{Done, Expect, Host, LiveCounts, SentFrames, Task, TestPort};
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::rate::Rate;
 use kpps_frames::tag::TagFormat;
-use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
     self, Aside, BUDGET, Glance, Near, SendPlan, Steady, Timetable, Watch, send_and_listen,
 };
-use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
+use kpps_ports::port::{AnyPort, Counters, Port, Trouble, wait};
 use std::cell::{Cell, RefCell};
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub struct LocalPort {
     /// The CPUs around the interface.
     near: Near,
     mac: Mac,
-    port: AnyPort,
+    port: Attended,
     clock: Clock,
     /// The port's counters when learning ended: a trial's frames may come before this thread runs.
     before: Option<Counters>,
@@ -67,7 +67,7 @@ impl LocalPort {
             near: interface(spec).map(|name| Near::interface(&name)).unwrap_or_default(),
             interface: interface(spec),
             mac,
-            port,
+            port: Attended::new(port),
             clock: Clock::here().clone(),
             before: None,
             ring: None,
@@ -99,26 +99,32 @@ impl TestPort for LocalPort {
     }
 
     fn speed_mbps(&self) -> Option<u32> {
-        self.port.link().speed_mbps.or_else(|| link_speed_mbps(self.interface.as_deref()?))
+        self.port.speed_mbps().or_else(|| link_speed_mbps(self.interface.as_deref()?))
     }
 
     fn longest(&self) -> Option<usize> {
         self.port.longest()
     }
 
+    fn attend(&mut self, station: &Station) {
+        self.port.attend(*station);
+    }
+
     fn capture(&mut self, form: Option<RingForm>) -> Result<(), Error> {
+        let port = self.port.here().map_err(|trouble| trouble.at(&self.name))?;
         self.ring = match form.map(Ring::new).transpose() {
-            Ok(ring) => ring.map(|ring| (ring, self.port.frames().into())),
+            Ok(ring) => ring.map(|ring| (ring, port.frames().into())),
             Err(_) => return Err(Error::NoMemory { port: self.name.clone() }),
         };
         Ok(())
     }
 
     fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble> {
+        let port = self.port.here().map_err(|trouble| trouble.at(&self.name))?;
         for (sent, frame) in frames.iter().enumerate() {
             let mut ring = self.ring.as_mut().map(|(ring, _)| ring);
             ring.iter_mut().for_each(|ring| ring.sent(frame));
-            if !send_one(&mut self.port, frame).map_err(|trouble| trouble.at(&self.name))? {
+            if !send_one(port, frame).map_err(|trouble| trouble.at(&self.name))? {
                 ring.iter_mut().for_each(|ring| ring.forget_newest());
                 return Ok(sent);
             }
@@ -128,10 +134,11 @@ impl TestPort for LocalPort {
 
     fn receive(&mut self, format: TagFormat, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
         let mut take = || {
-            self.port.woken()?;
+            let port = self.port.here()?;
+            port.woken()?;
             let end = Instant::now() + SLOW;
             // Frames have times from now on. Some kernels need a moment before.
-            while self.port.receive_stamped(BUDGET, |frame, stamp| {
+            while port.receive_stamped(BUDGET, |frame, stamp| {
                 let bytes = frame.as_ref();
                 let is_ours = format.read(bytes).is_some();
                 if is_ours || neighbours::is_message(bytes) {
@@ -144,15 +151,19 @@ impl TestPort for LocalPort {
             })? > 0
                 && Instant::now() < end
             {}
-            self.before = Some(self.port.counters()?);
+            self.before = Some(port.counters()?);
             Ok(())
         };
         take().map_err(|trouble: Trouble| trouble.at(&self.name))
     }
 
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {
-        let before = match self.before.take().map_or_else(|| self.port.counters(), Ok) {
-            Ok(counters) => counters,
+        let opened = self.port.here().and_then(|port| {
+            let before = self.before.take().map_or_else(|| port.counters(), Ok)?;
+            Ok((port, before))
+        });
+        let (port, before) = match opened {
+            Ok(opened) => opened,
             Err(trouble) => return Done::failed(task, state, trouble.at(&self.name)),
         };
         let epoch = self.clock.when(task.epoch_ns);
@@ -166,13 +177,11 @@ impl TestPort for LocalPort {
             (RefCell::new(ring), before)
         });
         let (sent, mut line, mut trouble) = match &ring {
-            None => work(&mut self.port, (), task, with, &mut incoming, state),
-            Some((ring, _)) => {
-                work(&mut Tapped::new(&mut self.port, ring), ring, task, with, &mut incoming, state)
-            }
+            None => work(port, (), task, with, &mut incoming, state),
+            Some((ring, _)) => work(&mut Tapped::new(port, ring), ring, task, with, &mut incoming, state),
         };
         let captured = ring.map(|(ring, before)| {
-            let (received, sent) = self.port.frames();
+            let (received, sent) = port.frames();
             captured(
                 ring.into_inner(),
                 (task, incoming.as_ref()),
@@ -198,7 +207,7 @@ impl TestPort for LocalPort {
             }
             None => Default::default(),
         };
-        let after = match self.port.counters() {
+        let after = match port.counters() {
             Ok(after) => {
                 merge(counting.finish(&after));
                 Some(after)
@@ -261,16 +270,6 @@ fn link_speed_mbps(interface: &str) -> Option<u32> {
 #[cfg(not(target_os = "linux"))]
 fn link_speed_mbps(_: &str) -> Option<u32> {
     None
-}
-
-/// Sends one frame now. A refused one is lost, and repeated later.
-fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
-    let Some(mut buffer) = port.pool().take() else { return Ok(false) };
-    let Some(place) = buffer.bytes_mut().get_mut(..bytes.len()) else { return Ok(false) };
-    place.copy_from_slice(bytes);
-    let taken = port.send(Frame { buffer, bytes: bytes.len() as u16 }).is_ok();
-    port.flush()?;
-    Ok(taken)
 }
 
 /// A sender's watch.

@@ -199,6 +199,10 @@ pub trait TestPort: Send {
     fn can_replay(&self) -> bool {
         true
     }
+    /// Until its next use it answers questions to this station by itself, if it can.
+    fn attend(&mut self, station: &Station) {
+        let _ = station;
+    }
     /// From now to the end of its next work it keeps all frames that it sends and receives in a new ring of
     /// this form, or no longer.
     ///

@@ -6,6 +6,7 @@
 
 mod places;
 mod rates;
+mod stations;
 mod strangers;
 
 use kpps_documents::Doubt;

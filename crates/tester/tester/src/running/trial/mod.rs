@@ -170,8 +170,17 @@ impl Tester {
     /// # Errors
     /// A port failed.
     pub fn resolve_gateways(&mut self, go_on: &dyn Fn() -> bool) -> Result<(), Error> {
-        self.routers = learn::resolve(&mut self.ports, &self.ends, go_on)?;
+        let routers = learn::resolve(&mut self.ports, &self.ends, go_on);
+        self.attend();
+        self.routers = routers?;
         Ok(())
+    }
+
+    /// Until the next trial the ports answer for their stations, so that routers do not forget them.
+    fn attend(&mut self) {
+        for (port, end) in self.ports.iter_mut().zip(&self.ends) {
+            port.attend(&end.station);
+        }
     }
 
     /// The environment of trials, without what an offer determines.
@@ -236,6 +245,12 @@ impl Tester {
     /// # Errors
     /// [`Error`], if the trial has no result.
     pub fn trial(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
+        let outcome = self.attempt(offer, go_on);
+        self.attend();
+        outcome
+    }
+
+    fn attempt(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
         // Refusals come before the first frame.
         self.check(offer)?;
         for port in &mut self.ports {
