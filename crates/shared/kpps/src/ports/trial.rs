@@ -54,7 +54,7 @@ code is 1.
 
 Frames of --replay have no tags. kpps recognises each frame by its bytes from the network layer on. So equal
 frames are counted together, a corrupted frame counts as other traffic and its original as lost, and latencies
-are not measured. The ports answer ARP and neighbour discovery for the addresses of --src and --dst.
+are not measured. The ports answer ARP, neighbour discovery and pings for the addresses of --src and --dst.
 
 {}", KINDS))]
 pub struct Arguments {
