@@ -74,6 +74,9 @@ pub struct DetailedTrial {
     /// The file of frames with anomalies, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
+    /// The file of all frames that the ports sent and received, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture_all: Option<FullCapture>,
     /// The length of the intervals of each direction's series, in s, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<f64>,
@@ -163,6 +166,39 @@ pub struct Capture {
     pub frames: u64,
     /// Further frames that were not kept: the file has the first 1000 of each kind and direction.
     pub not_kept: u64,
+}
+
+/// A file with the frames that both ports sent and received, from the learning frames before the trial to its
+/// end, each with the verdict on it as its comment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FullCapture {
+    /// Its path (pcapng).
+    pub file: String,
+    /// The number of frames in it.
+    pub frames: u64,
+    /// The memory for the frames of each port, in bytes. When it is full, a new frame overwrites the oldest
+    /// ones.
+    pub ring_bytes: u64,
+    /// The most bytes of a frame that are in the file; null: all bytes are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_bytes: Option<u64>,
+    /// The two ports.
+    pub ports: Vec<CapturedPort>,
+}
+
+/// The captured frames of a port. `received` and `sent` are its own counts. They are the frames in the file
+/// and the overwritten ones, unless the kernel refused frames that the port gave to it: these are in the
+/// file, and are not sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CapturedPort {
+    /// Its name.
+    pub port: String,
+    /// Frames that it received.
+    pub received: u64,
+    /// Frames that it sent.
+    pub sent: u64,
+    /// Older frames that were overwritten, and are not in the file.
+    pub overwritten: u64,
 }
 
 /// A host that takes part in a trial.

@@ -57,7 +57,8 @@ impl Outputs {
 }
 
 /// Options that name a file which is replaced at the end.
-const REPLACED: [&str; 7] = ["results", "csv", "report", "pcap", "timeline", "capture", "junit"];
+const REPLACED: [&str; 8] =
+    ["results", "csv", "report", "pcap", "timeline", "capture", "capture_all", "junit"];
 
 /// Refuses a file that the command would replace at its end and that another argument names, too: a journal,
 /// a capture to replay, results to compare. Two results in one file are refused when they are opened.
@@ -74,8 +75,9 @@ pub fn refuse_overwriting(command: &ArgMatches) -> Result<(), Failure> {
         let Some(file) = replaced_file(path) else { continue };
         let mut others = given.iter().filter(|(other, _)| !replaced(other));
         if others.any(|(_, other)| replaced_file(other).as_ref() == Some(&file)) {
+            let option = id.replace('_', "-");
             return Err(Failure::Input(format!(
-                "{} is given twice, and --{id} would replace it: give --{id} another file",
+                "{} is given twice, and --{option} would replace it: give --{option} another file",
                 path.display()
             )));
         }

@@ -127,6 +127,7 @@ fn ended(trial: &DetailedTrial) -> Markup {
         }
         @for loss in trial.directions.iter().filter_map(sentences::loss) { p { (loss) "." } }
         @if let Some(capture) = &trial.capture { p { (sentences::capture(capture)) "." } }
+        @if let Some(capture) = &trial.capture_all { p { (sentences::capture_all(capture)) "." } }
     }
 }
 

@@ -565,7 +565,7 @@ mod tests {
             .collect();
         let anomalous_frame =
             AnomalousFrame { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };
-        let kept = Kept { frames: vec![anomalous_frame], not_kept: 5 };
+        let kept = Kept { frames: vec![anomalous_frame], not_kept: 5, ..Kept::default() };
         let found = Findings { retagged: 3, came: vec![10], expected: vec![20, 4095], fragments: 2 };
         let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: Some(-7) };
         let mut task = a_duty(Shape::Constant);

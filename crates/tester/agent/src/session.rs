@@ -216,7 +216,12 @@ impl OpenPort {
         let taken = self.parts.take(&self.shared.memory);
         let accepted = taken.and_then(|(work, share)| Ok((self.accept(work)?, share)));
         let says = match accepted {
-            Ok(((task, state), _share)) => self.run(&task, &state, tester),
+            Ok(((task, state), _share)) => {
+                let says = self.run(&task, &state, tester);
+                // Until its tester uses the port again, routers keep its station.
+                self.port.attend(&task.station);
+                says
+            }
             Err(why) => Some(AnswerKind::Refused(why)),
         };
         // Done before clients learn of the end, because they rely on it.

@@ -14,6 +14,10 @@ pub const IDENTIFIER: usize = 4;
 pub const ECHO_REPLY: u8 = 0;
 /// Type of an echo request.
 pub const ECHO: u8 = 8;
+/// The type of an echo request in ICMPv6 (RFC 4443, 4.1).
+pub const ECHO_V6: u8 = 128;
+/// The type of the reply in ICMPv6 (RFC 4443, 4.2).
+pub const ECHO_REPLY_V6: u8 = 129;
 /// Types of a timestamp request and its reply.
 pub const TIMESTAMP: [u8; 2] = [13, 14];
 
@@ -99,10 +103,32 @@ pub fn reply_to_echo(message: &mut [u8]) -> Result<(), Error> {
         return Err(Error::Protocol);
     }
     message[0] = ECHO_REPLY;
-    let sum = field::u16(message, CHECKSUM);
-    let sum = checksum::updated(sum, u16::from(ECHO) << 8, u16::from(ECHO_REPLY) << 8);
-    field::put_u16(message, CHECKSUM, sum);
+    update(message, ECHO, ECHO_REPLY);
     Ok(())
+}
+
+/// As [`reply_to_echo`], for ICMPv6.
+///
+/// # Errors
+/// As [`reply_to_echo`].
+pub fn reply_to_echo_v6(message: &mut [u8]) -> Result<(), Error> {
+    if message.len() < HEADER_BYTES {
+        return Err(Error::Truncated);
+    }
+    if message[..2] != [ECHO_V6, 0] {
+        return Err(Error::Protocol);
+    }
+    // The sum of both addresses in its pseudo-header is the same in the reply.
+    message[0] = ECHO_REPLY_V6;
+    update(message, ECHO_V6, ECHO_REPLY_V6);
+    Ok(())
+}
+
+/// Updates the checksum of a message whose type has changed.
+fn update(message: &mut [u8], from: u8, to: u8) {
+    let sum = field::u16(message, CHECKSUM);
+    let sum = checksum::updated(sum, u16::from(from) << 8, u16::from(to) << 8);
+    field::put_u16(message, CHECKSUM, sum);
 }
 
 #[cfg(test)]
@@ -118,6 +144,12 @@ mod tests {
         assert_eq!((message[0], checksum::checksum(&message)), (ECHO_REPLY, 0));
         assert_eq!(reply_to_echo(&mut message), Err(Error::Protocol), "a reply is not answered");
         assert_eq!(reply_to_echo(&mut [8; 7]), Err(Error::Truncated));
+        let mut message = [128, 0, 0, 0, 1, 2, 3, 4, 5, 6];
+        put_checksum(&mut message);
+        reply_to_echo_v6(&mut message).unwrap();
+        assert_eq!((message[0], checksum::checksum(&message)), (ECHO_REPLY_V6, 0));
+        assert_eq!(reply_to_echo_v6(&mut message), Err(Error::Protocol));
+        assert_eq!(reply_to_echo_v6(&mut [128; 7]), Err(Error::Truncated));
     }
 
     #[test]

@@ -15,6 +15,15 @@ use std::vec;
 /// Timestamps are in units of 10⁻⁹ s (`if_tsresol`).
 const NANOSECONDS: u8 = 9;
 
+/// The direction of a frame at its interface: `epb_flags`, bits 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It was received.
+    In = 1,
+    /// It was sent.
+    Out = 2,
+}
+
 /// Writes a capture of frames from some interfaces.
 pub struct Writer<W: Write>(PcapNgWriter<W>);
 
@@ -48,6 +57,29 @@ impl<W: Write> Writer<W> {
             original_len: u32::try_from(frame.len()).unwrap_or(u32::MAX),
             data: Cow::Borrowed(frame),
             options: vec![EnhancedPacketOption::Comment(Cow::Borrowed(why))],
+        };
+        self.0.write_block(&block.into_block()).map(drop)
+    }
+
+    /// As [`write`](Self::write), with the direction of the frame at its interface. The frame may be cut off:
+    /// it had `length` bytes.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_part(
+        &mut self,
+        (interface, way): (u32, Way),
+        at: Duration,
+        (frame, length): (&[u8], u32),
+        why: &str,
+    ) -> Result<(), PcapError> {
+        let why = EnhancedPacketOption::Comment(Cow::Borrowed(why));
+        let block = EnhancedPacketBlock {
+            interface_id: interface,
+            timestamp: at,
+            original_len: length,
+            data: Cow::Borrowed(frame),
+            options: vec![why, EnhancedPacketOption::Flags(way as u32)],
         };
         self.0.write_block(&block.into_block()).map(drop)
     }
@@ -101,5 +133,24 @@ mod tests {
             frames,
             [(1, at, vec![7; 61], "arrived twice".into()), (0, next, vec![8; 60], "damaged".into())]
         );
+    }
+
+    #[test]
+    fn a_part_of_a_frame_has_its_length_and_its_direction() {
+        let mut writer = Writer::new(vec![], &["a"]).unwrap();
+        for way in [Way::In, Way::Out] {
+            writer.write_part((0, way), Duration::from_secs(1), (&[7; 64], 1514), "in order").unwrap();
+        }
+        let file = writer.into_inner();
+        let mut reader = PcapNgReader::new(&file[..]).unwrap();
+        let mut flags = Vec::new();
+        while let Some(block) = reader.next_block() {
+            if let Block::EnhancedPacket(packet) = block.unwrap() {
+                assert_eq!((packet.data.len(), packet.original_len), (64, 1514));
+                let EnhancedPacketOption::Flags(flag) = packet.options[1] else { panic!("{packet:?}") };
+                flags.push(flag);
+            }
+        }
+        assert_eq!(flags, [1, 2]);
     }
 }

@@ -83,6 +83,15 @@ pub enum Error {
         "{0} cannot take part in a trial of several streams: only packet, AF_XDP and card ports of this host can"
     )]
     NoStreams(String),
+    /// A port cannot capture all of its frames.
+    #[error("{0} cannot capture all of its frames: only ports of this host do")]
+    NoCapture(String),
+    /// There is not enough memory for the captured frames.
+    #[error("{port}: there is not enough memory for the frames to capture: give the ring a smaller size")]
+    NoMemory {
+        /// The port.
+        port: String,
+    },
     /// A calibration cannot be used.
     #[error("{0}")]
     Calibration(String),

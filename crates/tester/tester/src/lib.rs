@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod accounting;
+mod capturing;
 pub mod clock;
 mod error;
 mod judging;
@@ -46,6 +47,7 @@ mod watching;
 #[cfg(target_os = "linux")]
 pub use accounting::devices;
 pub use accounting::{Counted, Counts, capture, document, gaps, ledger, observe, provenance};
+pub use capturing::{Captured, RingForm, capture_all, pcapng_of_all};
 pub use error::Error;
 pub use judging::{
     AnomalousFrame, Arrivals, Arrived, Classes, Findings, Kept, Losses, Lost, OfFlow, OfStream, Playback,

@@ -3,6 +3,7 @@
 mod agent;
 mod apps;
 mod calibrate;
+mod capture;
 pub mod command;
 mod count;
 mod forward;

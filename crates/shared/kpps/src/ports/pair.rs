@@ -319,6 +319,12 @@ impl Ports {
         [self.pair.from.as_ref(), self.pair.to.as_ref()]
     }
 
+    /// The name of the first port on another host, if there is one.
+    pub fn first_elsewhere(&self) -> Option<String> {
+        let at = self.hosts().iter().position(Option::is_some)?;
+        self.names().into_iter().nth(at)
+    }
+
     /// The ports' names in results.
     pub fn names(&self) -> Vec<String> {
         let name = |(port, host): (&Spec, Option<&kpps_agent::Host>)| match host {

@@ -1,5 +1,6 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
+use super::capture::CaptureAll;
 use super::replay::ReplayArguments;
 use super::{KINDS, Ports};
 use crate::error::Failure;
@@ -41,6 +42,9 @@ Port A of host h1, port B of host h2 (`kpps agent --help`):
 The frames of a capture:
   kpps trial --ports packet:A,packet:B --replay seen.pcapng --capture anomalies.pcapng
 
+Every frame of both ports, with the verdict on it:
+  kpps trial --ports packet:A,packet:B --load 50kpps --capture-all frames.pcapng
+
 In the simulator:
   kpps trial --machine morris2000 --driver click-polling --load 700kpps
 
@@ -53,7 +57,7 @@ code is 1.
 
 Frames of --replay have no tags. kpps recognises each frame by its bytes from the network layer on. So equal
 frames are counted together, a corrupted frame counts as other traffic and its original as lost, and latencies
-are not measured. The ports answer ARP and neighbour discovery for the addresses of --src and --dst.
+are not measured. The ports answer ARP, neighbour discovery and pings for the addresses of --src and --dst.
 
 {}", KINDS))]
 pub struct Arguments {
@@ -102,6 +106,8 @@ struct OnPorts {
     /// each with its anomaly in a comment; at most 1000 frames of each kind and direction
     #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     capture: Option<PathBuf>,
+    #[command(flatten)]
+    capture_all: CaptureAll,
 }
 
 /// How long frames are sent in real time by default.
@@ -156,10 +162,13 @@ fn between(
             "{option} has no effect: --replay sends the frames of the capture with their own headers"
         )));
     }
+    on_ports.capture_all.check(ports)?;
     let mut tester = ports.open(session)?;
+    tester.capture = on_ports.capture_all.form();
     let offer = offer(ports, on_ports, arguments, &tester, replay.as_ref())?;
     let mut files = arguments.outputs.open(session, "trial")?;
     let capture = files.open(on_ports.capture.as_deref())?;
+    let capture_all = files.open(on_ports.capture_all.file())?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
     let view =
@@ -184,6 +193,13 @@ fn between(
             .attach(file, frames.map_err(|e| format!("the capture of anomalous frames cannot be made: {e}")));
         captured
     });
+    let capture_all = capture_all.and_then(|file| {
+        let path = file.path().display().to_string();
+        let captured = kpps_tester::capture_all(path, &tester.names(), &outcome);
+        let frames = kpps_tester::pcapng_of_all(&tester.names(), &outcome);
+        files.attach(file, frames.map_err(|e| format!("the capture of all frames cannot be made: {e}")));
+        captured
+    });
     let replay = replay.map(|replay| replay.document(&offer));
     let Some(mut trial) = document(&tester, &offer, &outcome) else {
         return Err(match (outcome.trouble, session.is_interrupted()) {
@@ -193,7 +209,7 @@ fn between(
         });
     };
     trial.environment.traffic = ports.traffic_differences().filter(|_| replay.is_none());
-    let trial = DetailedTrial { capture, replay, sender, ..trial };
+    let trial = DetailedTrial { capture, capture_all, replay, sender, ..trial };
     publish(arguments, &trial, files, session)
 }
 

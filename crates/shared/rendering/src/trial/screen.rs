@@ -270,6 +270,9 @@ fn remarks(trial: &DetailedTrial) -> String {
     if let Some(capture) = &trial.capture {
         let _ = writeln!(text, "{}", sentences::capture(capture));
     }
+    if let Some(capture) = &trial.capture_all {
+        let _ = writeln!(text, "{}", sentences::capture_all(capture));
+    }
     if let Some(clocks) = &trial.clocks {
         let _ = writeln!(text, "{}", sentences::clocks(clocks));
     }

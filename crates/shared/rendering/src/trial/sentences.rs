@@ -1,6 +1,8 @@
 //! Sentences about a trial, for page and screen.
 
-use kpps_documents::detail::{ArrivalBy, Capture, Clocks, DetailedTrial, Direction, LossTimes, RateChange};
+use kpps_documents::detail::{
+    ArrivalBy, Capture, Clocks, DetailedTrial, Direction, FullCapture, LossTimes, RateChange,
+};
 use kpps_documents::words::rate;
 use kpps_documents::{Doubt, FlowLatency};
 
@@ -90,6 +92,19 @@ pub(super) fn capture(capture: &Capture) -> String {
     format!("{} has the {} anomalous frames, each with its anomaly{more}", capture.file, capture.frames)
 }
 
+/// The sentence about the capture of all frames.
+pub(super) fn capture_all(capture: &FullCapture) -> String {
+    let overwritten: u64 = capture.ports.iter().map(|port| port.overwritten).sum();
+    let more = match overwritten {
+        0 => String::new(),
+        more => format!(
+            "; {more} older ones were overwritten, because the ring of a port holds {:.0} MB",
+            capture.ring_bytes as f64 / 1e6
+        ),
+    };
+    format!("{} has {} frames of both ports, each with its verdict{more}", capture.file, capture.frames)
+}
+
 /// The origin of the latencies' times of arrival, and whether both ports have one clock. `None` without
 /// ports: virtual time has one clock.
 pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
@@ -163,6 +178,25 @@ mod tests {
             |departures| frames(&DetailedTrial { replay: Some(replay(departures)), ..Default::default() });
         assert_eq!(of(&[]), "a.pcap, unchanged");
         assert_eq!(of(&["2 frames were cut when they were captured"]), "a.pcap");
+    }
+
+    #[test]
+    fn overwritten_frames_are_mentioned() {
+        use kpps_documents::detail::CapturedPort;
+        let port = |overwritten| CapturedPort { overwritten, ..CapturedPort::default() };
+        let mut capture = FullCapture {
+            file: "all.pcapng".into(),
+            frames: 7,
+            ring_bytes: 64_000_000,
+            ports: vec![port(0), port(0)],
+            ..FullCapture::default()
+        };
+        assert_eq!(capture_all(&capture), "all.pcapng has 7 frames of both ports, each with its verdict");
+        capture.ports = vec![port(2), port(3)];
+        assert!(
+            capture_all(&capture)
+                .ends_with("; 5 older ones were overwritten, because the ring of a port holds 64 MB")
+        );
     }
 
     #[test]

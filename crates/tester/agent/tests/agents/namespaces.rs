@@ -219,6 +219,30 @@ fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
     assert!(lab.file("keys").join("ca.pem").exists());
 }
 
+/// Between two trials nobody asks the agents for anything, and their ports answer by themselves.
+#[test]
+fn between_trials_agents_keep_their_neighbours() {
+    let Some(lab) = Lab::new() else { return };
+    lab.nets.tester.enter();
+    let _agents = lab.agents(["token"; 2]);
+    let mut tester = tester(&lab.security("token"));
+    let offer = offer(4000.0, Duration::from_millis(250));
+    lab.nets.tester.run("ip address add 198.18.0.250/15 dev dut");
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    for _ in 0..2 {
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        closes(&document(&tester, &offer, &outcome).unwrap(), 1000);
+        lab.nets.tester.run("ip neigh flush all");
+        for station in ["198.18.0.1", "198.19.0.2"] {
+            let end = Instant::now() + Duration::from_secs(60);
+            while !lab.nets.tester.output(&format!("ip neigh show to {station}")).contains("lladdr") {
+                let _ = socket.send_to(b"?", (station, 9));
+                assert!(Instant::now() < end, "{station} does not answer");
+            }
+        }
+    }
+}
+
 /// Whatever the frames are made of, agents send them and know them again.
 #[test]
 fn all_kinds_of_traffic_pass_between_agents() {

@@ -19,7 +19,8 @@
 //! trial, is configured in another way. These and fragments are [reported](Arrivals::findings).
 
 use crate::clock::{Gain, TimeOfDay};
-use crate::judging::kept::{Anomalies, Keeper, Kept};
+use crate::judging::header::Change;
+use crate::judging::kept::{Anomalies, Judge, Judged, Keeper, Kept};
 use crate::judging::losses::Losses;
 use crate::judging::received::{Arrived, Findings, OfFlow, OfStream, Received};
 use crate::judging::stream::{Resemblance, StreamArrivals};
@@ -157,6 +158,40 @@ impl Arrivals {
     pub fn keeping(mut self) -> Self {
         self.keeper = Some(Keeper::new());
         self
+    }
+
+    /// Notes the judgement of each frame, so that it can be [asked for](Self::judged).
+    #[must_use]
+    pub(crate) fn noting(mut self) -> Self {
+        self.keeper.get_or_insert_with(Keeper::noting);
+        self
+    }
+
+    /// How the last frame was judged, which is this one. Judgements are to be [noted](Self::noting).
+    pub(crate) fn judged(&mut self, frame: &[u8]) -> Judged {
+        let noted = self.keeper.as_mut().and_then(Keeper::take_noted);
+        let tag = self.read(frame).or_else(|| self.read_shifted(frame));
+        let stream = tag.and_then(|(_, tag, _)| self.streams.get(self.stream_of(tag.stream)?));
+        let mut judged = noted.unwrap_or_else(|| {
+            let sequence = tag.zip(stream).map(|((_, tag, _), stream)| stream.sequence_of(tag));
+            Judged { sequence, change: self.usual_change().copied(), ..Judged::default() }
+        });
+        if let (Some(sequence), Some(stream)) = (judged.sequence, stream) {
+            (judged.flow, judged.latest) = stream.flow_of(sequence);
+        }
+        judged.at_ns = self.now.map(|since| self.epoch_of_day.ns + since.as_nanos() as u64);
+        judged
+    }
+
+    /// The change that most headers of the only stream have, if frames have arrived.
+    pub(crate) fn usual_change(&self) -> Option<&Change> {
+        self.streams.first()?.changes().first().map(|(usual, _)| usual)
+    }
+
+    /// Whether a frame with these Ethernet addresses may belong to a stream. In a frame with a damaged tag some
+    /// bytes may differ.
+    pub(crate) fn has_stations(&self, addresses: &[u8], nameless: bool) -> bool {
+        self.streams.iter().any(|stream| stream.has_stations(addresses, nameless))
     }
 
     /// Begins a new burst, whose time is read with the next frame.

@@ -36,6 +36,35 @@ impl Anomalies {
     fn each(self) -> [bool; 6] {
         [self.duplicated, self.reordered, self.corrupted, self.nameless, self.tagless, self.other_traffic]
     }
+
+    /// A bit for each.
+    pub fn bits(self) -> u8 {
+        self.each().into_iter().rev().fold(0, |bits, it| bits << 1 | u8::from(it))
+    }
+
+    /// The anomalies with these bits.
+    pub fn from_bits(bits: u8) -> Self {
+        let [duplicated, reordered, corrupted, nameless, tagless, other_traffic] =
+            [0, 1, 2, 3, 4, 5].map(|at| bits >> at & 1 != 0);
+        Self { duplicated, reordered, corrupted, nameless, tagless, other_traffic }
+    }
+}
+
+/// The judgement of a frame when it arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Judged {
+    /// When it arrived, in ns since 1970, if that was read for its burst.
+    pub at_ns: Option<u64>,
+    /// Its number and its flow, if it has a whole tag of the stream.
+    pub sequence: Option<u64>,
+    /// See `sequence`.
+    pub flow: Option<u32>,
+    /// The highest number of its flow that had arrived.
+    pub latest: Option<u64>,
+    /// Its anomalies.
+    pub anomalies: Anomalies,
+    /// How its header differs from the sent one, if that is damage unless most frames turn out to have it.
+    pub change: Option<Change>,
 }
 
 /// A frame with anomalies.
@@ -56,26 +85,27 @@ pub struct Kept {
     pub frames: Vec<AnomalousFrame>,
     /// The number of frames that were not kept: the first thousand of each anomaly are.
     pub not_kept: u64,
+    /// The words on frames with a damaged tag, and on frames without anything like a tag, once known.
+    pub settled: [&'static str; 2],
 }
 
 impl Kept {
     /// Records what frames with a damaged tag count as: `ours` of `all` are corrupted frames of the stream,
     /// the others are other traffic. If there are both kinds, the kind of a single frame is unknown.
     pub fn settle(&mut self, ours: u64, all: u64) {
-        self.call(
-            NAMELESS,
-            match ours {
-                0 => "other traffic with a damaged tag",
-                _ if ours >= all => "corrupted",
-                _ => "corrupted, or other traffic with a damaged tag",
-            },
-        );
+        self.settled[0] = match ours {
+            0 => "other traffic with a damaged tag",
+            _ if ours >= all => "corrupted",
+            _ => "corrupted, or other traffic with a damaged tag",
+        };
+        self.call(NAMELESS, self.settled[0]);
     }
 
     /// Records that frames without anything like a tag may be damaged frames of the stream, if `either` is
     /// above 0.
     pub fn settle_tagless(&mut self, either: u64) {
-        self.call(TAGLESS, if either > 0 { "corrupted, or other traffic" } else { "other traffic" });
+        self.settled[1] = if either > 0 { "corrupted, or other traffic" } else { "other traffic" };
+        self.call(TAGLESS, self.settled[1]);
     }
 
     fn call(&mut self, unsettled: &str, why: &str) {
@@ -107,6 +137,10 @@ pub(crate) struct Keeper {
     not_kept: u64,
     /// For each change of headers in a stream, how many frames are among the kept ones, or counted as not kept.
     counts: HashMap<(usize, Change), u64>,
+    /// Frames are kept, and not only noted.
+    keeps: bool,
+    /// The judgement of the last frame, if it has anomalies, until it is [taken](Self::take_noted).
+    noted: Option<Judged>,
 }
 
 impl Keeper {
@@ -117,7 +151,19 @@ impl Keeper {
             kept: [0; 6],
             not_kept: 0,
             counts: HashMap::new(),
+            keeps: true,
+            noted: None,
         }
+    }
+
+    /// Keeps no frames: only the judgement of the last one is noted.
+    pub fn noting() -> Self {
+        Self { bytes: Vec::new(), suspects: Vec::new(), keeps: false, ..Self::new() }
+    }
+
+    /// The judgement of the last frame, if it has anomalies and was not asked for before.
+    pub fn take_noted(&mut self) -> Option<Judged> {
+        self.noted.take()
     }
 
     /// Keeps a frame while there is room, with its time of arrival, or now. If the change of its header is
@@ -129,6 +175,10 @@ impl Keeper {
         anomalies: Anomalies,
         change: Option<Change>,
     ) {
+        self.noted = Some(Judged { sequence, anomalies, change, ..Judged::default() });
+        if !self.keeps {
+            return;
+        }
         let each = anomalies.each();
         let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST_PER_ANOMALY);
         let undecided =
@@ -183,9 +233,13 @@ impl Keeper {
             let rare = stream.changes().iter().skip(1);
             rare.map(|(change, frames)| frames.saturating_sub(counts(change))).sum::<u64>()
         };
+        if !self.keeps {
+            return Kept::default();
+        }
         Kept {
             frames: self.suspects.iter().filter_map(anomalous).collect(),
             not_kept: self.not_kept + streams.iter().enumerate().map(damaged).sum::<u64>(),
+            ..Kept::default()
         }
     }
 }

@@ -12,7 +12,7 @@
 //! capture has once, each by its place in the nearest pass. That is right for gaps and delays of less than
 //! half of the capture.
 
-use crate::judging::kept::{Anomalies, Keeper, Kept};
+use crate::judging::kept::{Anomalies, Judged, Keeper, Kept};
 use crate::judging::received::{Arrived, Received};
 use crate::judging::stream::StreamArrivals;
 use kpps_frames::Templates;
@@ -223,6 +223,18 @@ impl Recognised {
     pub fn keeping(mut self) -> Self {
         self.keeper = Some(Keeper::new());
         self
+    }
+
+    /// Notes the judgement of each frame, so that it can be [asked for](Self::judged).
+    #[must_use]
+    pub(crate) fn noting(mut self) -> Self {
+        self.keeper.get_or_insert_with(Keeper::noting);
+        self
+    }
+
+    /// How the last frame was judged. Judgements are to be [noted](Self::noting).
+    pub(crate) fn judged(&mut self) -> Judged {
+        self.keeper.as_mut().and_then(Keeper::take_noted).unwrap_or_default()
     }
 
     /// Counts a frame, without FCS, with the time when the kernel received it, in ns since 1970, if that is

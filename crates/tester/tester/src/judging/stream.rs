@@ -265,6 +265,18 @@ impl StreamArrivals {
         Some(Judged { sequence, flow, is_first, is_whole, is_timed, anomalies })
     }
 
+    /// The number of the frame with this tag.
+    pub fn sequence_of(&self, tag: Tag) -> u64 {
+        tag.sequence_near(self.seen.highest().unwrap_or(0))
+    }
+
+    /// The flow of a frame, if there are several, and the highest number of its flow that has arrived.
+    pub fn flow_of(&self, sequence: u64) -> (Option<u32>, Option<u64>) {
+        let flow = self.templates.at(sequence).map(|frame| frame.flow);
+        let tally = flow.and_then(|flow| self.flows.get(flow as usize));
+        (flow.filter(|_| self.flows.len() > 1), tally.and_then(|tally| tally.next.checked_sub(1)))
+    }
+
     /// Counts the latency of a frame that was judged just now.
     #[inline]
     pub fn time(&mut self, judged: &Judged, latency_ns: u64) {

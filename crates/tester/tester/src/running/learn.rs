@@ -282,7 +282,8 @@ fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2
 }
 
 /// Receives from both ports and answers questions. `note` gets the port, bytes and tag of each test frame,
-/// and returns whether it is one of this trial. Returns whether such a frame, or a question, has come.
+/// and returns whether it is one of this trial. Returns whether such a frame, or a question, has come. Pings
+/// do not count: they may never end.
 fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>; 2],
     (ends, formats): (&[End; 2], &TagFormats),
@@ -296,12 +297,13 @@ fn receive_and_answer(
             if let Some((tag, _)) = formats[at].0.read(bytes) {
                 any |= note(at, bytes, tag);
             } else {
-                answers.extend(neighbours::answer(&ends[at].station, bytes));
+                let answer = neighbours::answer(&ends[at].station, bytes);
+                any |= answer.is_some() && neighbours::ping(bytes).is_none();
+                answers.extend(answer);
                 to[at] = to[at].or_else(|| neighbours::announced_mac(bytes, ends[at].gateway?));
             }
         })?;
         if !answers.is_empty() {
-            any = true;
             port.send_now(&answers)?;
         }
     }

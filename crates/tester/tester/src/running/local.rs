@@ -3,24 +3,27 @@
 use crate::accounting::counted::{Counted, counted};
 use crate::accounting::ledger::PortCount;
 use crate::accounting::observe::{Observation, ObservedScopes, Scope};
+use crate::capturing::ring::{Captured, Ring, RingForm};
+use crate::capturing::tap::{Tape, Tapped};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::judging::arrivals::Arrivals;
+use crate::judging::kept::Judged;
 use crate::judging::recognised::Recognised;
 use crate::judging::timeline::Timeline;
-use crate::running::neighbours;
+use crate::running::attend::{Attended, send_one};
+use crate::running::neighbours::{self, Station};
 use crate::running::test_port::{Done, Expect, Host, LiveCounts, SentFrames, Task, TestPort};
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::tag::TagFormat;
-use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
     self, Aside, BUDGET, Glance, Near, SendPlan, Steady, Timetables, Watch, send_and_listen,
 };
-use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
-use std::cell::Cell;
+use kpps_ports::port::{AnyPort, Counters, Port, Trouble, wait};
+use std::cell::{Cell, RefCell};
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -43,10 +46,12 @@ pub struct LocalPort {
     /// The CPUs around the interface.
     near: Near,
     mac: Mac,
-    port: AnyPort,
+    port: Attended,
     clock: Clock,
     /// The port's counters when learning ended: a trial's frames may come before this thread runs.
     before: Option<Counters>,
+    /// All frames since it was asked to capture them, and the frames that it had received and sent then.
+    ring: Option<(Ring, [u64; 2])>,
 }
 
 impl LocalPort {
@@ -61,9 +66,10 @@ impl LocalPort {
             near: interface(spec).map(|name| Near::interface(&name)).unwrap_or_default(),
             interface: interface(spec),
             mac,
-            port,
+            port: Attended::new(port),
             clock: Clock::here().clone(),
             before: None,
+            ring: None,
         })
     }
 
@@ -92,16 +98,33 @@ impl TestPort for LocalPort {
     }
 
     fn speed_mbps(&self) -> Option<u32> {
-        self.port.link().speed_mbps.or_else(|| link_speed_mbps(self.interface.as_deref()?))
+        self.port.speed_mbps().or_else(|| link_speed_mbps(self.interface.as_deref()?))
     }
 
     fn longest(&self) -> Option<usize> {
         self.port.longest()
     }
 
+    fn attend(&mut self, station: &Station) {
+        self.port.attend(*station);
+    }
+
+    fn capture(&mut self, form: Option<RingForm>) -> Result<(), Error> {
+        let port = self.port.here().map_err(|trouble| trouble.at(&self.name))?;
+        self.ring = match form.map(Ring::new).transpose() {
+            Ok(ring) => ring.map(|ring| (ring, port.frames().into())),
+            Err(_) => return Err(Error::NoMemory { port: self.name.clone() }),
+        };
+        Ok(())
+    }
+
     fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble> {
+        let port = self.port.here().map_err(|trouble| trouble.at(&self.name))?;
         for (sent, frame) in frames.iter().enumerate() {
-            if !send_one(&mut self.port, frame).map_err(|trouble| trouble.at(&self.name))? {
+            let mut ring = self.ring.as_mut().map(|(ring, _)| ring);
+            ring.iter_mut().for_each(|ring| ring.sent(frame));
+            if !send_one(port, frame).map_err(|trouble| trouble.at(&self.name))? {
+                ring.iter_mut().for_each(|ring| ring.forget_newest());
                 return Ok(sent);
             }
         }
@@ -110,27 +133,36 @@ impl TestPort for LocalPort {
 
     fn receive(&mut self, format: TagFormat, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
         let mut take = || {
-            self.port.woken()?;
+            let port = self.port.here()?;
+            port.woken()?;
             let end = Instant::now() + SLOW;
             // Frames have times from now on. Some kernels need a moment before.
-            while self.port.receive_stamped(BUDGET, |frame, _| {
+            while port.receive_stamped(BUDGET, |frame, stamp| {
                 let bytes = frame.as_ref();
-                if format.read(bytes).is_some() || neighbours::is_message(bytes) {
+                let is_ours = format.read(bytes).is_some();
+                if is_ours || neighbours::is_message(bytes) {
                     sink(bytes);
+                }
+                if let Some((ring, _)) = &mut self.ring {
+                    ring.received(bytes, stamp, is_ours.then(Judged::default), false);
                 }
                 Some(frame.buffer)
             })? > 0
                 && Instant::now() < end
             {}
-            self.before = Some(self.port.counters()?);
+            self.before = Some(port.counters()?);
             Ok(())
         };
         take().map_err(|trouble: Trouble| trouble.at(&self.name))
     }
 
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {
-        let before = match self.before.take().map_or_else(|| self.port.counters(), Ok) {
-            Ok(counters) => counters,
+        let opened = self.port.here().and_then(|port| {
+            let before = self.before.take().map_or_else(|| port.counters(), Ok)?;
+            Ok((port, before))
+        });
+        let (port, before) = match opened {
+            Ok(opened) => opened,
             Err(trouble) => return Done::failed(task, state, trouble.at(&self.name)),
         };
         let epoch = self.clock.when(task.epoch_ns);
@@ -138,7 +170,24 @@ impl TestPort for LocalPort {
         let plan = task.plan.as_ref().map(|plan| SendPlan { epoch: Some(epoch), ..plan.clone() });
         let mut counting = Counting::new(task, epoch, before);
         let with = (plan.as_ref(), &self.near, &mut counting);
-        let (sent, mut line, mut trouble) = work(&mut self.port, task, with, &mut incoming, state);
+        let ring = self.ring.take().map(|(mut ring, before)| {
+            ring.begin();
+            incoming = incoming.take().map(Incoming::noting);
+            (RefCell::new(ring), before)
+        });
+        let (sent, mut line, mut trouble) = match &ring {
+            None => work(port, (), task, with, &mut incoming, state),
+            Some((ring, _)) => work(&mut Tapped::new(port, ring), ring, task, with, &mut incoming, state),
+        };
+        let captured = ring.map(|(ring, before)| {
+            let (received, sent) = port.frames();
+            captured(
+                ring.into_inner(),
+                (task, incoming.as_ref()),
+                epoch,
+                [received - before[0], sent - before[1]],
+            )
+        });
         counting.arrive(incoming.as_ref());
         let mut merge = |other: Option<Timeline>| {
             if let (Some(line), Some(other)) = (&mut line, other) {
@@ -157,7 +206,7 @@ impl TestPort for LocalPort {
             }
             None => Default::default(),
         };
-        let after = match self.port.counters() {
+        let after = match port.counters() {
             Ok(after) => {
                 merge(counting.finish(&after));
                 Some(after)
@@ -177,9 +226,37 @@ impl TestPort for LocalPort {
             taken: after.map(|after| after.received - before.received),
             line,
             follower: None,
+            captured,
             trouble: trouble.map(|trouble| trouble.at(&self.name)),
             unbelievable: Vec::new(),
         }
+    }
+}
+
+/// The captured frames of a port that had this part in a trial, with the port's own counts of received and
+/// sent frames.
+fn captured(
+    mut ring: Ring,
+    (task, incoming): (&Task, Option<&Incoming>),
+    epoch: Instant,
+    [received, sent]: [u64; 2],
+) -> Captured {
+    match incoming {
+        Some(Incoming::Tagged(arrivals)) => {
+            let may_be_ours = |frame: &[u8], nameless| arrivals.has_stations(frame, nameless);
+            ring.settle(arrivals.usual_change(), may_be_ours);
+        }
+        _ => ring.settle(None, |_, _| false),
+    }
+    Captured {
+        epoch_ns: ring.time_of(epoch),
+        ring,
+        leaving: task.plan.as_ref().and_then(|plan| Some(plan.streams.first()?.frames.clone())),
+        arriving: task.expect.as_ref().and_then(|expect| Some(expect.streams.first()?.frames.clone())),
+        is_replay: task.plan.as_ref().is_some_and(|plan| plan.as_they_are)
+            || task.expect.as_ref().is_some_and(|expect| expect.recognise.is_some()),
+        received,
+        sent,
     }
 }
 
@@ -192,16 +269,6 @@ fn link_speed_mbps(interface: &str) -> Option<u32> {
 #[cfg(not(target_os = "linux"))]
 fn link_speed_mbps(_: &str) -> Option<u32> {
     None
-}
-
-/// Sends one frame now. A refused one is lost, and repeated later.
-fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
-    let Some(mut buffer) = port.pool().take() else { return Ok(false) };
-    let Some(place) = buffer.bytes_mut().get_mut(..bytes.len()) else { return Ok(false) };
-    place.copy_from_slice(bytes);
-    let taken = port.send(Frame { buffer, bytes: bytes.len() as u16 }).is_ok();
-    port.flush()?;
-    Ok(taken)
 }
 
 /// A sender's watch.
@@ -355,9 +422,9 @@ impl Counting {
     }
 
     /// Reads the counters, if it is time.
-    fn look(
+    fn look<P: Port>(
         &mut self,
-        port: &mut AnyPort,
+        port: &mut P,
         at: usize,
         incoming: Option<&Incoming>,
         state: &TrialState,
@@ -431,6 +498,22 @@ impl Incoming {
         Self::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
     }
 
+    /// Notes how each frame is judged.
+    fn noting(self) -> Self {
+        match self {
+            Self::Tagged(arrivals) => Self::Tagged(arrivals.noting()),
+            Self::Recognised(recognised) => Self::Recognised(recognised.noting()),
+        }
+    }
+
+    /// How the last frame was judged, which is this one.
+    fn judged(&mut self, frame: &[u8]) -> Judged {
+        match self {
+            Self::Tagged(arrivals) => arrivals.judged(frame),
+            Self::Recognised(recognised) => recognised.judged(),
+        }
+    }
+
     fn burst(&mut self) {
         if let Self::Tagged(arrivals) = self {
             arrivals.burst();
@@ -457,8 +540,9 @@ impl Incoming {
 type Worked = (SentFrames, Option<Timeline>, Option<Trouble>);
 
 /// Sends, if there is something to send, and receives until nothing more can arrive.
-fn work(
-    port: &mut AnyPort,
+fn work<P: Port, T: Tape>(
+    port: &mut P,
+    tape: T,
     task: &Task,
     (plan, near, counting): (Option<&SendPlan>, &Near, &mut Counting),
     incoming: &mut Option<Incoming>,
@@ -466,7 +550,7 @@ fn work(
 ) -> Worked {
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
     let (mut calls, mut seen) = (0_u32, 0);
-    let mut listen = |port: &mut AnyPort| {
+    let mut listen = |port: &mut P| {
         let mut answers = Vec::new();
         if let Some(incoming) = incoming {
             incoming.burst();
@@ -475,8 +559,13 @@ fn work(
             stamped.set(stamp.is_some());
             let bytes = frame.as_ref();
             let ours = incoming.as_mut().is_some_and(|incoming| incoming.take(bytes, stamp));
+            let unanswered = answers.len();
             if !ours {
                 answers.extend(neighbours::answer(&task.station, bytes));
+            }
+            if T::KEEPS {
+                let judged = incoming.as_mut().map(|incoming| incoming.judged(bytes));
+                tape.received(bytes, stamp, judged, answers.len() > unanswered);
             }
             Some(frame.buffer)
         })?;
@@ -519,17 +608,17 @@ fn work(
 }
 
 /// Sends the frames of a plan. Listens meanwhile, and answers questions.
-fn transmit(
-    port: &mut AnyPort,
+fn transmit<P: Port>(
+    port: &mut P,
     task: &Task,
     plan: &SendPlan,
-    (listen, answered): (&mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>, &Cell<u64>),
+    (listen, answered): (&mut impl FnMut(&mut P) -> Result<(usize, u64), Trouble>, &Cell<u64>),
     state: &TrialState,
 ) -> Worked {
     let begin = Instant::now();
     let before = port.frames().1;
     let mut until = Until::new(state, task, plan, before);
-    let mut listen_only = |port: &mut AnyPort| listen(port).map(|(taken, _)| taken);
+    let mut listen_only = |port: &mut P| listen(port).map(|(taken, _)| taken);
     let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
     // Answers to questions are no frames of the trial.
     let frames = (port.frames().1 - before).saturating_sub(answered.get());
@@ -578,10 +667,10 @@ const AT_END: usize = 1 << 16;
 
 /// Receives until nothing more can arrive. If the kernel stamps frames (`stamped`), they need not be taken at
 /// once.
-fn receive(
-    port: &mut AnyPort,
+fn receive<P: Port>(
+    port: &mut P,
     task: &Task,
-    listen: &mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>,
+    listen: &mut impl FnMut(&mut P) -> Result<(usize, u64), Trouble>,
     stamped: &Cell<bool>,
     state: &TrialState,
 ) -> Result<(), Trouble> {

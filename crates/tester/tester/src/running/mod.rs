@@ -1,5 +1,6 @@
 //! How a trial is run: the traffic, the two ports, the threads of a run, and the tester that has them.
 
+pub(crate) mod attend;
 pub(crate) mod calibrate;
 pub(crate) mod generator;
 pub(crate) mod learn;

@@ -1,13 +1,18 @@
 //! Address resolution (RFC 826) and neighbour discovery (RFC 4861) of the tester's stations: the device under
-//! test must learn where they are.
+//! test must learn where they are, and must not forget it. They answer pings, too (RFC 792, RFC 4443).
 
 use kpps_frames::build;
 use kpps_frames::encap::Tags;
-use kpps_frames::ethernet::{Frame, TYPE_ARP, TYPE_IPV6};
+use kpps_frames::ethernet::{Frame, TYPE_ARP, TYPE_IPV4, TYPE_IPV6};
 use kpps_frames::flows::Addresses;
-use kpps_frames::headers::payload_type;
-use kpps_frames::{Mac, arp, nd};
+use kpps_frames::headers::{self, Headers, payload_type};
+use kpps_frames::{Mac, arp, checksum, icmp, ipv4, ipv6, nd};
 use std::net::IpAddr;
+
+/// The TTL or hop limit of answers to pings, and where both are in their headers.
+const HOPS: u8 = 64;
+const TTL_AT: usize = 8;
+const HOP_LIMIT_AT: usize = 7;
 
 /// One end of the tester as a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +56,56 @@ impl Message {
     }
 }
 
-/// Whether this frame is a message of either protocol.
+/// Whether stations must see this frame: a message of either protocol, or a ping.
 pub fn is_message(frame: &[u8]) -> bool {
-    Message::read(frame).is_some()
+    Message::read(frame).is_some() || ping(frame).is_some()
+}
+
+/// The headers of a ping: an echo request in a whole packet without options, and right.
+pub(crate) fn ping(frame: &[u8]) -> Option<Headers> {
+    let (kind, _) = payload_type(frame)?;
+    let headers = Headers::of(frame).filter(|it| it.whole && [TYPE_IPV4, TYPE_IPV6].contains(&kind))?;
+    let (plain_bytes, protocol, request) = match headers.is_ipv6 {
+        false => (ipv4::HEADER_BYTES, ipv4::PROTOCOL_ICMP, icmp::ECHO),
+        true => (ipv6::HEADER_BYTES, nd::PROTOCOL, icmp::ECHO_V6),
+    };
+    let message = frame.get(headers.transport..headers.end)?;
+    let is_request = message.starts_with(&[request, 0])
+        && headers.protocol == protocol
+        && headers.transport == headers.ip + plain_bytes;
+    (is_request && headers.pseudo_header(frame).with(message).checksum() == 0).then_some(headers)
+}
+
+/// The answer of this station to a ping to one of its addresses.
+fn pong(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
+    let whole = ping(frame)?;
+    let [from, to] = headers::addresses(frame)?;
+    let (to_mac, from_mac): (&[u8; 6], &[u8; 6]) = (frame.first_chunk()?, frame.get(6..)?.first_chunk()?);
+    let is_for_us = *to_mac == me.mac.0 && me.ips.contains(to);
+    if !is_for_us || Mac(*from_mac).is_multicast() || from.is_multicast() || from.is_unspecified() {
+        return None;
+    }
+    let mut answer = frame.to_vec();
+    let (stations, rest) = answer.split_at_mut_checked(2 * from_mac.len())?;
+    stations.copy_from_slice(&[*from_mac, *to_mac].concat());
+    // Where places are in the rest of the frame.
+    let at = |place: usize| place - stations.len();
+    let (addresses, message) = (whole.addresses(), whole.transport);
+    let addresses = rest.get_mut(at(addresses.start)..at(addresses.end))?;
+    addresses.rotate_left(addresses.len() / 2);
+    let message = rest.get_mut(at(message)..at(whole.end))?;
+    if whole.is_ipv6 {
+        icmp::reply_to_echo_v6(message).ok()?;
+        *answer.get_mut(whole.ip + HOP_LIMIT_AT)? = HOPS;
+    } else {
+        icmp::reply_to_echo(message).ok()?;
+        *answer.get_mut(whole.ip + TTL_AT)? = HOPS;
+        let sum = whole.ip_checksum()?;
+        answer.get_mut(sum..sum + 2)?.fill(0);
+        let right = checksum::checksum(answer.get(whole.ip..whole.transport)?);
+        answer.get_mut(sum..sum + 2)?.copy_from_slice(&right.to_be_bytes());
+    }
+    Some(answer)
 }
 
 /// The frame by which `from` asks for the station address of `whom`. If that is its own first address, the
@@ -77,11 +129,13 @@ pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The answer of this station to a question about one of its addresses, in the VLAN of the question. The host
-/// that asks may have no address yet, and may probe whether this address is free (RFC 5227, RFC 4862).
+/// The answer of this station to a question about one of its addresses, or to a ping, in the VLAN of the
+/// question. The host that asks may have no address yet, and may probe whether this address is free (RFC
+/// 5227, RFC 4862).
 pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
     let me = &Station { tags: Tags::of(frame), ..*me };
-    match Message::read(frame)? {
+    let Some(message) = Message::read(frame) else { return pong(me, frame) };
+    match message {
         Message::Arp(message) => {
             let is_for_us = message.is_request()
                 && me.ips.contains(message.target.into())
@@ -160,6 +214,71 @@ mod tests {
                 );
                 assert_eq!(announced.get(12..14) == Some(&[0x81, 0]), encap == "vlan:7");
                 assert_eq!(Tags::of(&announced), tags);
+            }
+        }
+    }
+
+    /// Pings to an address of a station come back, and nothing else does.
+    #[test]
+    fn pings_are_answered() {
+        let [me, asker] = [2, 1].map(|last| Mac([2, 0, 0, 0, 0, last]));
+        let with_ips = |ips: &str| Station { mac: me, tags: Tags::default(), ips: ips.parse().unwrap() };
+        // The headers of IP have both addresses at their ends.
+        let v4 = |total: usize| {
+            let [high, low] = (total as u16).to_be_bytes();
+            let mut packet = vec![0x45, 0, high, low, 0, 7, 0, 0, 3, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0, 9];
+            let sum = checksum::checksum(&packet);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            packet.resize(total, 5);
+            packet[20..28].copy_from_slice(&[icmp::ECHO, 0, 0, 0, 1, 2, 3, 4]);
+            icmp::put_checksum(&mut packet[20..]);
+            packet
+        };
+        let v6 = || {
+            let ends =
+                ["2001:2::1", "2001:2::9"].map(|ip| ip.parse::<std::net::Ipv6Addr>().unwrap().octets());
+            let mut packet =
+                [&[0x60, 0, 0, 0, 0, 16, nd::PROTOCOL, 3][..], &ends.concat(), &[5; 16]].concat();
+            packet[40..48].copy_from_slice(&[icmp::ECHO_V6, 0, 0, 0, 1, 2, 3, 4]);
+            let sum = checksum::Sum::new().with(&ends.concat()).with(&[0, 0, 0, 16, 0, 0, 0, 58]);
+            let sum = sum.with(&packet[40..]).checksum();
+            packet[42..44].copy_from_slice(&sum.to_be_bytes());
+            packet
+        };
+        for (kind, packet, ips) in [
+            (TYPE_IPV4, v4(28), "10.0.0.2-10.0.0.9"),
+            (TYPE_IPV4, v4(1400), "10.0.0.9"),
+            (TYPE_IPV6, v6(), "2001:2::2-2001:2::9"),
+        ] {
+            for encap in ["none", "vlan:7", "qinq:100+vlan:7"] {
+                let mut ping = build::frame(me, asker, None, kind, &packet).unwrap();
+                encap.parse::<Encap>().unwrap().tags().put(&mut ping);
+                assert!(is_message(&ping));
+                let pong = answer(&with_ips(ips), &ping).unwrap();
+                assert_eq!((pong.len(), &pong[..6], &pong[6..12]), (ping.len(), &asker.0[..], &me.0[..]));
+                assert_eq!(Tags::of(&pong), Tags::of(&ping));
+                let of = |frame: &[u8]| headers::addresses(frame).unwrap();
+                assert_eq!(of(&pong), [of(&ping)[1], of(&ping)[0]]);
+                let headers = Headers::of(&pong).unwrap();
+                let mut right = pong.clone();
+                headers.put_checksums(&mut right);
+                assert_eq!(pong, right, "its checksums are right");
+                let reply = if headers.is_ipv6 { icmp::ECHO_REPLY_V6 } else { icmp::ECHO_REPLY };
+                assert_eq!(pong[headers.transport..][..2], [reply, 0]);
+                assert_eq!(pong[headers.transport + 4..], ping[headers.transport + 4..]);
+                // A reply is not answered, and a ping to another address or station is not.
+                assert_eq!((answer(&with_ips(ips), &pong), is_message(&pong)), (None, false));
+                assert_eq!(answer(&with_ips("10.0.0.1"), &ping), None);
+                assert_eq!(answer(&Station { mac: asker, ..with_ips(ips) }, &ping), None);
+                let mut damaged = ping.clone();
+                damaged[headers.transport + 5] ^= 1;
+                assert_eq!(answer(&with_ips(ips), &damaged), None);
+                let mut group = ping.clone();
+                group[6] |= 1;
+                assert_eq!(answer(&with_ips(ips), &group), None, "no station sends so");
+                for cut in 0..headers.transport + 8 {
+                    assert_eq!(answer(&with_ips(ips), &ping[..cut]), None);
+                }
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::accounting::counted::Counted;
 use crate::accounting::ledger::PortCount;
+use crate::capturing::ring::{Captured, RingForm};
 use crate::clock::{Follower, Reading};
 use crate::error::Error;
 use crate::judging::received::Received;
@@ -132,6 +133,8 @@ pub struct Done {
     pub line: Option<Timeline>,
     /// The follower of the port's clock.
     pub follower: Option<Follower>,
+    /// All frames that it sent and received, if they were [captured](TestPort::capture).
+    pub captured: Option<Captured>,
     /// The failure, if any.
     pub trouble: Option<Trouble>,
     /// Impossible results from another host, in words. They are left out.
@@ -210,6 +213,18 @@ pub trait TestPort: Send {
     /// Whether it can send and receive several streams.
     fn can_mix(&self) -> bool {
         true
+    }
+    /// Until its next use it answers questions to this station by itself, if it can.
+    fn attend(&mut self, station: &Station) {
+        let _ = station;
+    }
+    /// From now to the end of its next work it keeps all frames that it sends and receives in a new ring of
+    /// this form, or no longer.
+    ///
+    /// # Errors
+    /// [`Error::NoCapture`] for a port that cannot, [`Error::NoMemory`].
+    fn capture(&mut self, form: Option<RingForm>) -> Result<(), Error> {
+        form.map_or(Ok(()), |_| Err(Error::NoCapture(self.name().to_owned())))
     }
     /// Sends the first of these frames now. Returns their number; there was no room for the others.
     ///

@@ -6,6 +6,7 @@
 
 mod places;
 mod rates;
+mod stations;
 mod strangers;
 mod streams;
 

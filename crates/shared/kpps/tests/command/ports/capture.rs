@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// The interfaces of a capture; and its frames: interface, time since 1970, bytes, comment.
-type Contents = (Vec<String>, Vec<(u32, Duration, Vec<u8>, String)>);
+pub(super) type Contents = (Vec<String>, Vec<(u32, Duration, Vec<u8>, String)>);
 
-fn read(path: &Path) -> Contents {
+pub(super) fn read(path: &Path) -> Contents {
     let mut reader = PcapNgReader::new(File::open(path).unwrap()).unwrap();
     let (mut names, mut frames) = (Vec::new(), Vec::new());
     while let Some(block) = reader.next_block() {
@@ -51,7 +51,7 @@ fn trial(net: &Net, file: &Path, more: &[&str]) -> Value {
 }
 
 /// How often something was done to the frames of each stream, and a frame that is held back.
-type Done = (HashMap<u32, BTreeMap<&'static str, u64>>, Option<Vec<u8>>);
+pub(super) type Done = (HashMap<u32, BTreeMap<&'static str, u64>>, Option<Vec<u8>>);
 
 /// A frame of no trial.
 fn stray() -> Vec<u8> {
@@ -59,7 +59,7 @@ fn stray() -> Vec<u8> {
 }
 
 /// Passes a frame on, and does something to some of them.
-fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
+pub(super) fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
     let Some(mut frame) = frame else { return };
     let Some((trial, tag)) = tag_of(&frame) else { return to.send(&frame) };
     let what = match tag.sequence % 20 {

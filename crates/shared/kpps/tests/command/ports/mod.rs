@@ -4,6 +4,7 @@
 mod agree;
 mod calibrate_host;
 mod capture;
+mod capture_all;
 mod conflict;
 mod copies;
 mod diagnosis;

@@ -15,6 +15,7 @@ pub use outcome::{DirectionOutcome, Outcome};
 
 use crate::accounting::observe::Scope;
 use crate::accounting::provenance;
+use crate::capturing::ring::RingForm;
 use crate::error::Error;
 use crate::running::learn::{self, End, FlowPlan};
 use crate::running::local::{LocalHost, LocalPort, interface};
@@ -62,6 +63,8 @@ pub struct Tester {
     /// How often a disturbed trial is repeated ([`undisturbed`](crate::undisturbed)); `None`: a few times, if
     /// it is short.
     pub retries: Option<u32>,
+    /// The rings in which a trial keeps all frames that the ports send and receive, if it keeps them.
+    pub capture: Option<RingForm>,
 }
 
 /// A system with ports.
@@ -137,6 +140,7 @@ impl Tester {
             ceiling_pps: None,
             max_shortfall: None,
             retries: None,
+            capture: None,
         };
         let names = tester.names();
         // Routers are not noted here, but when they have answered.
@@ -170,8 +174,17 @@ impl Tester {
     /// # Errors
     /// A port failed.
     pub fn resolve_gateways(&mut self, go_on: &dyn Fn() -> bool) -> Result<(), Error> {
-        self.routers = learn::resolve(&mut self.ports, &self.ends, go_on)?;
+        let routers = learn::resolve(&mut self.ports, &self.ends, go_on);
+        self.attend();
+        self.routers = routers?;
         Ok(())
+    }
+
+    /// Until the next trial the ports answer for their stations, so that routers do not forget them.
+    fn attend(&mut self) {
+        for (port, end) in self.ports.iter_mut().zip(&self.ends) {
+            port.attend(&end.station);
+        }
     }
 
     /// The environment of trials, without what an offer determines.
@@ -236,8 +249,17 @@ impl Tester {
     /// # Errors
     /// [`Error`], if the trial has no result.
     pub fn trial(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
+        let outcome = self.attempt(offer, go_on);
+        self.attend();
+        outcome
+    }
+
+    fn attempt(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
         // Refusals come before the first frame.
         self.check(offer)?;
+        for port in &mut self.ports {
+            port.capture(self.capture)?;
+        }
         let paths = self.open_paths(offer, go_on)?;
         let prepared = self.prepare(offer, &paths)?;
         // Nothing but the trial happens between the two readings of the counters.

@@ -1,6 +1,7 @@
 //! The result of a trial.
 
 use crate::accounting::counted::{Counted, Counts};
+use crate::capturing::ring::Captured;
 use crate::judging::received::Received;
 use crate::running::test_port::SentFrames;
 use kpps_documents::detail::{Clocks, Interval};
@@ -28,6 +29,8 @@ pub struct Outcome {
     pub max_shortfall: Option<f64>,
     /// The number of repetitions of the trial, because each trial before was disturbed.
     pub retries: u32,
+    /// All frames of each port, if they were captured.
+    pub captured: Vec<Captured>,
 }
 
 impl Outcome {

@@ -139,7 +139,9 @@ impl Tester {
     /// # Errors
     /// [`Error::Trouble`].
     pub fn is_open(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        match self.learn(bidirectional, go_on) {
+        let paths = self.learn(bidirectional, go_on);
+        self.attend();
+        match paths {
             Err(Error::Unanswerable { .. }) => Ok(false),
             paths => Ok(paths?.open == Some(true)),
         }

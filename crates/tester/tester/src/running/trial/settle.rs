@@ -52,8 +52,10 @@ impl Tester {
             ended.direction(offer, crossing, either, dropped)
         };
         let directions = crossings.into_iter().zip(either).map(settled).collect();
+        let captured = ended.done.iter_mut().filter_map(|done| done.captured.take()).collect();
         Outcome {
             directions,
+            captured,
             complete: ended.complete,
             trouble: ended.trouble,
             learned: ended.basis.learned,
