@@ -248,11 +248,16 @@ impl Endpoint {
         });
     }
 
-    /// Sends again what has not been answered in time, gives up what was never answered, and ends TIME-WAIT.
-    /// To be called when all received segments were taken.
+    /// Time passes. For a program that had no CPU for more than 20 ms, only 20 ms pass.
     #[inline]
-    pub fn poll(&mut self, now_ns: u64, out: &mut impl Output) {
+    pub fn pass(&mut self, now_ns: u64) {
         self.timers.advance(now_ns);
+    }
+
+    /// Sends again what has not been answered in time, gives up what was never answered, and ends TIME-WAIT.
+    /// To be called when all received segments were taken, and after [`pass`](Self::pass).
+    #[inline]
+    pub fn expire(&mut self, now_ns: u64, out: &mut impl Output) {
         while let Some(slot) = self.timers.expired() {
             let Some(connection) = self.connections.get_mut(slot as usize) else { continue };
             if connection.state == State::TimeWait {

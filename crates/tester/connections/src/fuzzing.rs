@@ -32,7 +32,8 @@ pub fn feed(end: &mut Endpoint, server: Socket, segments: impl Iterator<Item = (
             0 => drop(end.open(now_ns, &mut out)),
             1 => (0..200).for_each(|_| {
                 now_ns += 20_000_000;
-                end.poll(now_ns, &mut out);
+                end.pass(now_ns);
+                end.expire(now_ns, &mut out);
             }),
             2 => drop(end.release(now_ns, &mut out)),
             _ => {}
@@ -58,7 +59,8 @@ pub fn feed(end: &mut Endpoint, server: Socket, segments: impl Iterator<Item = (
             payload: &DATA[..usize::from(bytes) * 11],
         };
         end.receive(&segment, now_ns, &mut out);
-        end.poll(now_ns, &mut out);
+        end.pass(now_ns);
+        end.expire(now_ns, &mut out);
         assert!(end.counts().closes(), "{:?}", end.counts());
     }
 }

@@ -9,19 +9,25 @@
 mod connection;
 mod content;
 mod counts;
+mod end;
 mod endpoint;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod run;
 mod segment;
 mod sequence;
 mod timers;
+mod trials;
 
 pub use connection::{Output, Role, Rules, Until};
 pub use content::Content;
 pub use counts::{Counts, Phase, Phases, Retransmitted, Times};
+pub use end::{End, resolve};
 pub use endpoint::{Endpoint, FIRST_PORT, NoFreePort, PORTS, Sockets};
+pub use run::{Course, Load, run};
 pub use segment::{MOST_HEADER_BYTES, Refused, Segment, Sending, Socket, Tuple};
 pub use sequence::Sequence;
+pub use trials::{Client, Find, Messages, Plan};
 
 #[cfg(test)]
 mod tests;

@@ -120,7 +120,8 @@ impl World {
             self.act(end, |end, now_ns, out| end.receive(&segment, now_ns, out));
         }
         for end in 0..2 {
-            self.act(end, Endpoint::poll);
+            self.ends[end].pass(self.now_ns);
+            self.act(end, Endpoint::expire);
             assert!(self.ends[end].counts().closes(), "{:?}", self.ends[end].counts());
         }
     }

@@ -4,6 +4,7 @@ mod agent;
 mod apps;
 mod calibrate;
 pub mod command;
+mod connections;
 mod count;
 mod forward;
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@ mod agree;
 mod calibrate_host;
 mod capture;
 mod conflict;
+mod connections;
 mod copies;
 mod diagnosis;
 mod interrupted;
