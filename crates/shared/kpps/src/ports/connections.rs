@@ -24,6 +24,13 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 2);
 /// The port of a server.
 const HTTP_PORT: u16 = 80;
+/// The most connections that are held: each takes 300 bytes of memory.
+const MOST_HELD: u64 = 1 << 24;
+/// The longest message in bytes.
+const MOST_BYTES: u64 = 1 << 40;
+/// The rate and the bytes of an answer, if no others are given.
+const DEFAULT_CPS: f64 = 1000.0;
+const DEFAULT_ANSWER_BYTES: u64 = 1024;
 /// The highest rate that a search tries, if no other is given.
 const MOST_CPS: u64 = 1_000_000;
 
@@ -55,22 +62,22 @@ pub struct Arguments {
     /// TCP port of the server here [default: 80; needed with one port]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = heading::TESTBED)]
     serve: Option<u16>,
-    /// Connections a second that are opened
-    #[arg(long, value_name = "CONNECTIONS", default_value = "1000", value_parser = rate, help_heading = heading::LOAD)]
-    rate: f64,
+    /// Connections a second that are opened [default: 1000]
+    #[arg(long, value_name = "CONNECTIONS", value_parser = rate, help_heading = heading::LOAD)]
+    rate: Option<f64>,
     /// Open this many connections, hold them for --duration, then use and close them. --rate is the pace of
     /// opening and of closing
-    #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
+    #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u64).range(1..=MOST_HELD), help_heading = heading::LOAD)]
     concurrent: Option<u64>,
     /// Stop after this number of connections, and not after a time
     #[arg(long, value_name = "CONNECTIONS", conflicts_with = "concurrent", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
     /// Bytes of a request
-    #[arg(long, value_name = "BYTES", default_value_t = 128, conflicts_with = "http", help_heading = heading::TRAFFIC)]
+    #[arg(long, value_name = "BYTES", default_value_t = 128, conflicts_with = "http", value_parser = clap::value_parser!(u64).range(..=MOST_BYTES), help_heading = heading::TRAFFIC)]
     request: u64,
-    /// Bytes of an answer; with --http the bytes of its body, if the server is kpps
-    #[arg(long, value_name = "BYTES", default_value_t = 1024, help_heading = heading::TRAFFIC)]
-    answer: u64,
+    /// Bytes of an answer; with --http the bytes of its body, if the server is kpps [default: 1024]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(..=MOST_BYTES), help_heading = heading::TRAFFIC)]
+    answer: Option<u64>,
     /// Send an HTTP request (GET) for this path. The answer ends when the server closes
     #[arg(long, value_name = "PATH", value_parser = path, help_heading = heading::TRAFFIC)]
     http: Option<String>,
@@ -163,6 +170,24 @@ impl Arguments {
         if !has_client && (self.find.is_some() || self.concurrent.is_some()) {
             return input("--find and --concurrent are for a client: give --to, or two ports");
         }
+        if !has_client && (self.rate.is_some() || self.src.is_some() || self.gateway.is_some()) {
+            return input("--rate, --src and --gateway are for a client: give --to, or two ports");
+        }
+        if self.find == Some(Quantity::Rate) && self.rate.is_some() {
+            return input(
+                "--find rate chooses the rates itself: give the highest with --most, and no --rate",
+            );
+        }
+        if self.http.is_some() && self.to.is_some() && self.answer.is_some() {
+            return input("--answer is for a server of kpps: with --http and --to the server decides");
+        }
+        let all = u64::from(clients.count()) * u64::from(PORTS);
+        let is_held = |number: &u64| self.find != Some(Quantity::Rate) && *number > all;
+        if let Some(number) = self.concurrent.or(self.most).filter(is_held) {
+            return Err(Failure::Input(format!(
+                "{number} connections need more ports than the {all} of the client: give more addresses with --src"
+            )));
+        }
         let own = SocketAddrV4::new(self.dst.unwrap_or(SERVER), self.serve.unwrap_or(HTTP_PORT));
         let server = self.to.unwrap_or(own);
         if clients.contains((*server.ip()).into()) && has_client {
@@ -173,18 +198,21 @@ impl Arguments {
         Ok(Roles { clients, server, has_client, serves })
     }
 
+    fn answer_bytes(&self) -> u64 {
+        self.answer.unwrap_or(DEFAULT_ANSWER_BYTES)
+    }
+
     fn messages(&self, server: SocketAddrV4) -> Messages {
+        let answer = self.answer_bytes();
         match &self.http {
-            Some(path) => {
-                Messages::Http { path: path.clone(), host: server.to_string(), answer: self.answer }
-            }
-            None => Messages::Bytes { request: self.request, answer: self.answer },
+            Some(path) => Messages::Http { path: path.clone(), host: server.to_string(), answer },
+            None => Messages::Bytes { request: self.request, answer },
         }
     }
 
     fn load(&self) -> Load {
         Load {
-            rate_cps: self.rate,
+            rate_cps: self.rate.unwrap_or(DEFAULT_CPS),
             concurrent: self.concurrent,
             count: self.count,
             duration: self.duration.unwrap_or(Duration::from_secs(5)),
@@ -233,7 +261,7 @@ impl Arguments {
         let all = u64::from(clients.count()) * u64::from(PORTS);
         match find {
             Find::Rate => self.most.unwrap_or(MOST_CPS),
-            Find::Concurrent => self.most.map_or(all, |most| most.min(all)),
+            Find::Concurrent => self.most.unwrap_or(all).min(MOST_HELD),
         }
     }
 }
@@ -318,7 +346,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         answer_bytes: roles
             .serves
             .then(|| plan.messages.answer_bytes())
-            .or_else(|| arguments.http.is_none().then_some(arguments.answer)),
+            .or_else(|| arguments.http.is_none().then(|| arguments.answer_bytes())),
         http_path: arguments.http.clone(),
         search: done.search,
         trials: done.trials,
