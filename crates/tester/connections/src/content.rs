@@ -1,7 +1,17 @@
 //! The message of an end: a head of text, and then bytes whose values follow from their places.
 
 /// The period of the bytes after the head. It is prime, so that no size of segments is a multiple of it.
-const PERIOD: u64 = 251;
+const PERIOD: usize = 251;
+/// The bytes after the head, as long as a segment: they are copied and compared at once.
+static BYTES: [u8; 8 * PERIOD] = {
+    let mut bytes = [0; 8 * PERIOD];
+    let mut place = 0;
+    while place < bytes.len() {
+        bytes[place] = (place % PERIOD) as u8;
+        place += 1;
+    }
+    bytes
+};
 
 /// A message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,26 +47,42 @@ impl Content {
         self.bytes
     }
 
-    /// The byte at this place.
+    /// The bytes from this place on, or some of them, but not none.
     #[inline]
-    fn at(&self, place: u64) -> u8 {
-        let head = usize::try_from(place).ok().and_then(|place| self.head.get(place));
-        head.copied().unwrap_or_else(|| ((place - self.head.len() as u64) % PERIOD) as u8)
+    fn from(&self, place: u64) -> &[u8] {
+        let head = usize::try_from(place).ok().and_then(|place| self.head.get(place..));
+        head.filter(|head| !head.is_empty()).unwrap_or_else(|| {
+            let after_head = place - self.head.len() as u64;
+            &BYTES[(after_head % PERIOD as u64) as usize..]
+        })
     }
 
     /// Writes the bytes from this place on.
     #[inline]
-    pub fn write(&self, place: u64, to: &mut [u8]) {
-        for (byte, place) in to.iter_mut().zip(place..) {
-            *byte = self.at(place);
+    pub fn write(&self, mut place: u64, mut to: &mut [u8]) {
+        while !to.is_empty() {
+            let bytes = self.from(place);
+            let (now, later) = to.split_at_mut(bytes.len().min(to.len()));
+            now.copy_from_slice(&bytes[..now.len()]);
+            (place, to) = (place + now.len() as u64, later);
         }
     }
 
     /// Whether these are the bytes from this place on.
     #[inline]
-    pub fn is_at(&self, place: u64, bytes: &[u8]) -> bool {
-        place + bytes.len() as u64 <= self.bytes
-            && bytes.iter().zip(place..).all(|(byte, place)| *byte == self.at(place))
+    pub fn is_at(&self, mut place: u64, mut bytes: &[u8]) -> bool {
+        if place + bytes.len() as u64 > self.bytes {
+            return false;
+        }
+        while !bytes.is_empty() {
+            let expected = self.from(place);
+            let (now, later) = bytes.split_at(expected.len().min(bytes.len()));
+            if now != &expected[..now.len()] {
+                return false;
+            }
+            (place, bytes) = (place + now.len() as u64, later);
+        }
+        true
     }
 }
 
@@ -95,6 +121,22 @@ mod tests {
         assert!(!answer.is_at(1, &bytes[..20]));
         assert!(!answer.is_at(answer.bytes(), &[0]), "nothing comes after the end");
         assert_eq!(Content::http_request("a", "/").bytes(), 64);
+    }
+
+    #[test]
+    fn a_long_message_is_the_same_in_parts() {
+        let answer = Content::http_answer(9000);
+        let mut whole = vec![0; answer.bytes() as usize];
+        answer.write(0, &mut whole);
+        for cut in [1, 99, 100, 101, 1460, 2107, 2108, 2109, 5000] {
+            let mut parts = vec![0; whole.len()];
+            let (first, second) = parts.split_at_mut(cut);
+            answer.write(0, first);
+            answer.write(cut as u64, second);
+            assert!(parts == whole && answer.is_at(cut as u64, &whole[cut..]), "cut at {cut}");
+            parts[cut + 3000] ^= 1;
+            assert!(!answer.is_at(cut as u64, &parts[cut..]));
+        }
     }
 
     #[test]
