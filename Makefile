@@ -235,12 +235,12 @@ install-build-tools:
 	@$(call install,cc:build-essential)
 
 # QEMU's cards are independent of our models; valgrind counts instructions; nft makes a NAT of Linux, and
-# counts its frames; iperf3, trafgen and ifpps measure the same rates; Chromium shows the pages as readers
-# see them (KPPS_NO_BROWSER=1 leaves that out).
+# counts its frames; nginx counts our requests; iperf3, trafgen and ifpps measure the same rates; Chromium
+# shows the pages as readers see them (KPPS_NO_BROWSER=1 leaves that out).
 install-test-tools:
 	@rustup --quiet target add x86_64-unknown-none || true
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables iperf3:iperf3 \
-		trafgen:netsniff-ng setsid:util-linux arping:iputils-arping tshark:tshark tcpdump:tcpdump zstd:zstd lz4:lz4 \
+		trafgen:netsniff-ng nginx:nginx-light setsid:util-linux arping:iputils-arping tshark:tshark tcpdump:tcpdump zstd:zstd lz4:lz4 \
 		$(if $(KPPS_NO_BROWSER),,chromium:chromium))
 
 # A Python with what the tests of the Python package take. Its module is compiled with the tests.

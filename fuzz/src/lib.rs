@@ -6,6 +6,7 @@
 mod apps;
 mod arguments;
 mod arrivals;
+mod connections;
 mod device;
 mod documents;
 mod driver;
@@ -21,10 +22,11 @@ use arbitrary::{Arbitrary, Unstructured};
 pub type Target = fn(&[u8]);
 
 /// The targets by name. The inputs of each are in the file of this name in `fuzz/inputs`.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("apps", |bytes| drawn(bytes, apps::run)),
     ("arguments", |bytes| text(bytes, arguments::run)),
     ("arrivals", arrivals::run),
+    ("connections", |bytes| drawn(bytes, connections::run)),
     ("device", |bytes| drawn(bytes, device::run)),
     ("documents", |bytes| text(bytes, documents::run)),
     ("driver", driver::run),

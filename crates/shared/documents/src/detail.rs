@@ -36,10 +36,10 @@ pub struct DetailedTrial {
     /// The capture whose frames were sent, if the load is a capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<TrialReplay>,
-    /// The requested load in frames per second, in each direction; null for as many as possible. Of streams, it
-    /// is the sum of those from the first port (from the second, if there are none) while all of them send. If the load
-    /// was changed while frames were sent, `rate_changes` of each direction has the changes, and
-    /// `offered_pps` is the mean. A ramp ends at `load_pps`, and `offered_pps` is its mean.
+    /// The requested load in frames per second, in each direction; null for as many as possible. Of streams,
+    /// it is the sum of those from the first port (from the second, if there are none) while all of them
+    /// send. If the load was changed while frames were sent, `rate_changes` of each direction has the
+    /// changes, and `offered_pps` is the mean. A ramp ends at `load_pps`, and `offered_pps` is its mean.
     pub load_pps: Option<f64>,
     /// False if it was interrupted, or a port failed.
     pub complete: bool,
@@ -346,8 +346,8 @@ pub struct StreamCount {
     pub frames: Carried,
     /// Frames that arrived again.
     pub duplicated: u64,
-    /// Frames that arrived after a frame of the same flow that was sent later. Each combination of the values of
-    /// its header fields is a flow, if there are at most 1024; otherwise the whole stream is one.
+    /// Frames that arrived after a frame of the same flow that was sent later. Each combination of the
+    /// values of its header fields is a flow, if there are at most 1024; otherwise the whole stream is one.
     pub reordered: u64,
     /// Frames that arrived only as damaged copies.
     pub corrupted: u64,

@@ -21,6 +21,7 @@ enum Document {
     Calibration(crate::calibration::Calibration),
     HostCalibration(crate::host::HostCalibration),
     Comparison(crate::comparison::Comparison),
+    Connections(Box<crate::connections::Connections>),
     Sizes(crate::rfc2544::Sizes),
     Rfc2544(crate::rfc2544::Rfc2544),
     Lab(crate::lab::Lab),

@@ -22,6 +22,7 @@
 pub mod audit;
 pub mod calibration;
 pub mod comparison;
+pub mod connections;
 mod cpu;
 mod curve;
 pub mod detail;

@@ -22,6 +22,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "calibrate",
             "send",
             "count",
+            "connections",
             "agent",
             "lab",
             "audit",

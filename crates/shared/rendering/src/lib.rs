@@ -21,6 +21,7 @@ pub mod bus;
 mod calibration;
 mod caller;
 mod comparison;
+mod connections;
 mod csv;
 mod curve;
 mod drawing;

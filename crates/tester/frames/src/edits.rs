@@ -43,7 +43,8 @@ pub struct Edit {
     pub sums: Vec<Covering>,
 }
 
-/// All fields of a frame that change. Checksums are updated by the difference of old and new values (RFC 1624).
+/// All fields of a frame that change. Checksums are updated by the difference of old and new values (RFC
+/// 1624).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits(Vec<Edit>);
 

@@ -14,12 +14,12 @@ pub const MOST_VALUES: u32 = 1 << 24;
 pub enum Pattern {
     /// These values in turn; a single one is the same in all frames. Never empty.
     List(Vec<u128>),
-    /// Values from `first` on, each larger than the one before by `step`. They wrap at the field's width, so a
-    /// step down is a large number. After `count` values, which are more than 0, the first follows.
+    /// Values from `first` on, each larger than the one before by `step`. They wrap at the field's width, so
+    /// a step down is a large number. After `count` values, which are more than 0, the first follows.
     Steps {
         /// The first value.
         first: u128,
-        /// What is added from value to value.
+        /// The difference of a value from the one before.
         step: u128,
         /// The number of values.
         count: u32,

@@ -426,8 +426,8 @@ impl Stack {
         self.headers.iter().map(place).collect()
     }
 
-    /// Whether this header's checksum follows from the frame: it has one, no pattern sets it, and a UDP header
-    /// has one only if it is the last header, or over IPv6 (RFC 6935 allows none for tunnels).
+    /// Whether this header's checksum follows from the frame: it has one, no pattern sets it, and a UDP
+    /// header has one only if it is the last header, or over IPv6 (RFC 6935 allows none for tunnels).
     fn has_checksum(&self, at: usize) -> bool {
         let Some(header) = self.headers.get(at) else { return false };
         let is_set = header.fields.iter().any(|(field, _)| field.name == "checksum");

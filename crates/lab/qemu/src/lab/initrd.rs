@@ -14,7 +14,7 @@ const INIT: &str = include_str!("init.sh");
 /// kpps, and the directory of it and its libraries.
 const KPPS: &str = "kpps";
 /// Modules that workloads load when they need them.
-const MODULES: [&str; 20] = [
+const MODULES: [&str; 24] = [
     "e1000",
     "e1000e",
     "igb",
@@ -28,6 +28,11 @@ const MODULES: [&str; 20] = [
     "cls_matchall",
     "act_gact",
     "act_police",
+    // The tracker of connections asks for it by its algorithm.
+    "crc32c_generic",
+    "nft_chain_nat",
+    "nft_ct",
+    "nft_masq",
     "bridge",
     "veth",
     "8021q",
@@ -81,6 +86,7 @@ impl Contents<'_> {
             ("bin/busybox", self.userland.program("/bin/busybox")?),
             ("bin/tc", self.userland.program("/sbin/tc")?),
             ("bin/ip", self.userland.program("/bin/ip")?),
+            ("bin/nft", self.userland.program("/usr/sbin/nft")?),
             ("bin/ethtool", self.userland.program("/sbin/ethtool")?),
             ("bin/chrt", self.userland.program("/usr/bin/chrt")?),
         ];

@@ -50,6 +50,11 @@ fn memory_bytes(text: &str) -> Result<usize, String> {
 impl CaptureAll {
     /// Refuses ports that cannot capture all frames.
     pub fn check(&self, ports: &Ports) -> Result<(), Failure> {
+        if self.capture_all.is_some() && ports.has_streams() {
+            return Err(Failure::Input(
+                "--capture-all and --streams exclude each other: the verdicts are those of one stream; --capture has the frames with anomalies of all streams".into(),
+            ));
+        }
         match (&self.capture_all, ports.first_elsewhere()) {
             (Some(_), Some(port)) => Err(Failure::Input(format!(
                 "--capture-all is for ports of this host, and {port} is on another host: leave it out, or run `kpps trial` there"

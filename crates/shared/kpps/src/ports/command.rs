@@ -1,6 +1,6 @@
 //! The commands on ports, cards and guests.
 
-use super::{agent, apps, calibrate, count, forward, send, trial};
+use super::{agent, apps, calibrate, connections, count, forward, send, trial};
 use crate::error::Failure;
 use crate::session::Session;
 use clap::Subcommand;
@@ -16,6 +16,8 @@ pub enum Command {
     Send(Box<send::Arguments>),
     /// Count received test frames: lost, duplicated, reordered and corrupted ones
     Count(count::Arguments),
+    /// Open, use and close TCP connections through a device: how many a second, how many at a time
+    Connections(Box<connections::Arguments>),
     /// Lend ports of this host to a tester on another host
     Agent(agent::Arguments),
     #[cfg(target_os = "linux")]
@@ -39,6 +41,7 @@ impl Command {
             Self::Calibrate(arguments) => calibrate::run(&arguments, session),
             Self::Send(arguments) => send::run(&arguments, session),
             Self::Count(arguments) => count::run(&arguments, session),
+            Self::Connections(arguments) => connections::run(&arguments, session),
             Self::Agent(arguments) => agent::run(&arguments, session),
             #[cfg(target_os = "linux")]
             Self::Linux(command) => command.run(session),

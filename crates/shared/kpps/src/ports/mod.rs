@@ -5,6 +5,7 @@ mod apps;
 mod calibrate;
 mod capture;
 pub mod command;
+mod connections;
 mod count;
 mod forward;
 #[cfg(target_os = "linux")]

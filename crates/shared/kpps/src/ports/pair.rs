@@ -78,9 +78,9 @@ pub struct PortPair {
     /// until it knows the stations. With --gateway, ARP or neighbour discovery still comes before the trial
     #[arg(long, conflicts_with = "replies", help_heading = heading::TRAFFIC)]
     no_learning: bool,
-    /// Send the streams of this file (TOML) in place of flows: each with its own headers, sizes, rate and time,
-    /// and its own results. --load scales all streams, so that those from the first port have this load
-    /// together [default load of `kpps trial`: the rates in the file]. The guide describes the file
+    /// Send the streams of this file (TOML) in place of flows: each with its own headers, sizes, rate and
+    /// time, and its own results. --load scales all streams, so that those from the first port have this
+    /// load together [default load of `kpps trial`: the rates in the file]. The guide describes the file
     #[arg(long, value_name = "FILE", help_heading = heading::TRAFFIC)]
     streams: Option<PathBuf>,
     /// Also offer the same load from the second port to the first

@@ -27,11 +27,13 @@
 //! bound are one long one, which they hide less from ([`Goal::confirmed`]).
 
 mod bisection;
+mod capacity;
 mod goal;
 mod known;
 mod ladder;
 
 pub use bisection::Bisection;
+pub use capacity::{Capacity, Verdict};
 pub use goal::{Bound, Goal};
 pub use known::Known;
 

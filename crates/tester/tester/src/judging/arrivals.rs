@@ -1,13 +1,13 @@
 //! The frames of a direction that arrive, one by one. A frame's tag has its stream and its number there
 //! ([`StreamArrivals`]).
 //!
-//! A frame is whole if its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as
-//! those of most frames do: a router rewrites the stations of all frames alike. Copies of a frame that has
-//! arrived do not decide what is usual. The first intact copy counts as the frame; damaged copies are
-//! duplicates. A changed copy sent back by someone else therefore cannot damage a good frame. Fields that a
-//! right checksum covers may differ ([`header`](super::header)). The identification may differ in any case:
-//! it means nothing in packets that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of
-//! a message that it cuts.
+//! A frame is whole if its tag is intact, if zeros follow the tag, and if its headers differ from the sent
+//! ones as those of most frames do: a router rewrites the stations of all frames alike. Copies of a frame
+//! that has arrived do not decide what is usual. The first intact copy counts as the frame; damaged copies
+//! are duplicates. A changed copy sent back by someone else therefore cannot damage a good frame. Fields
+//! that a right checksum covers may differ ([`header`](super::header)). The identification may differ in any
+//! case: it means nothing in packets that are not fragments (RFC 6864, 4.1), and the kernel numbers the
+//! frames of a message that it cuts.
 //!
 //! A frame with a whole tag of another trial or stream is other traffic. Frames without a whole tag are
 //! judged at the end, when it is known which Ethernet addresses the stream's frames arrive with, and how many
@@ -77,7 +77,8 @@ impl Arrivals {
     }
 
     /// For streams of these frames, each with its number and about this many frames. Several streams are
-    /// numbered from 0, without the bit [`BACK`]. `by_stream`: whether the fate of each stream is of interest.
+    /// numbered from 0, without the bit [`BACK`]. `by_stream`: whether the fate of each stream is of
+    /// interest.
     pub fn of(
         streams: impl IntoIterator<Item = (u16, Arc<Templates>, u64)>,
         by_stream: bool,
@@ -188,8 +189,8 @@ impl Arrivals {
         self.streams.first()?.changes().first().map(|(usual, _)| usual)
     }
 
-    /// Whether a frame with these Ethernet addresses may belong to a stream. In a frame with a damaged tag some
-    /// bytes may differ.
+    /// Whether a frame with these Ethernet addresses may belong to a stream. In a frame with a damaged tag
+    /// some bytes may differ.
     pub(crate) fn has_stations(&self, addresses: &[u8], nameless: bool) -> bool {
         self.streams.iter().any(|stream| stream.has_stations(addresses, nameless))
     }

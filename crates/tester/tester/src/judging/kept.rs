@@ -120,8 +120,8 @@ struct Suspect {
     at_ns: u64,
     /// Where its bytes begin, and their number.
     bytes: (usize, usize),
-    /// The stream, by its index, and its number in the stream. Of a frame without a whole tag, the stream that
-    /// it resembles.
+    /// The stream, by its index, and its number in the stream. Of a frame without a whole tag, the stream
+    /// that it resembles.
     stream: usize,
     sequence: Option<u64>,
     anomalies: Anomalies,
@@ -135,7 +135,8 @@ pub(crate) struct Keeper {
     /// Frames kept for each anomaly.
     kept: [u32; 6],
     not_kept: u64,
-    /// For each change of headers in a stream, how many frames are among the kept ones, or counted as not kept.
+    /// For each change of headers in a stream, how many frames are among the kept ones, or counted as not
+    /// kept.
     counts: HashMap<(usize, Change), u64>,
     /// Frames are kept, and not only noted.
     keeps: bool,
@@ -244,7 +245,7 @@ impl Keeper {
     }
 }
 
-/// What a stream knows of its frames at the end of a trial.
+/// The knowledge of a stream about its frames at the end of a trial.
 pub(crate) trait Judge {
     /// How often each change of headers occurred, the most frequent first.
     fn changes(&self) -> &[(Change, u64)];

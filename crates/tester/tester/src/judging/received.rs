@@ -33,7 +33,8 @@ pub struct Received {
 }
 
 impl Received {
-    /// Decides about the frames of each stream. Returns the sum of the results; `None` if there is one stream.
+    /// Decides about the frames of each stream. Returns the sum of the results; `None` if there is one
+    /// stream.
     pub fn settle_streams(&mut self, mut settle: impl FnMut(&mut OfStream) -> u64) -> Option<u64> {
         if self.streams.is_empty() {
             return None;

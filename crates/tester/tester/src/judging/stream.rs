@@ -153,7 +153,7 @@ pub(crate) struct Judged {
     pub anomalies: Option<(Anomalies, Option<Change>)>,
 }
 
-/// What a frame without a whole tag may be.
+/// The resemblance of a frame without a whole tag to the frames of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resemblance {
     /// It has the headers of the stream, and its tag with damage.
@@ -293,7 +293,7 @@ impl StreamArrivals {
         }
     }
 
-    /// What a frame without a whole tag of this stream may be, and how many of the bytes that are compared
+    /// The resemblance of a frame without a whole tag of this stream, and how many of the compared bytes
     /// differ; `None` if it is not of the stream.
     #[cold]
     pub fn resembles(&self, frame: &[u8]) -> Option<(Resemblance, usize)> {
@@ -318,8 +318,8 @@ impl StreamArrivals {
         }
     }
 
-    /// Counts a frame without a whole tag that may be of the stream. Returns false if there is no room for its
-    /// Ethernet addresses.
+    /// Counts a frame without a whole tag that may be of the stream. Returns false if there is no room for
+    /// its Ethernet addresses.
     #[cold]
     pub fn take_unread(&mut self, frame: &[u8], what: Resemblance) -> bool {
         let Some(unread) = frame.first_chunk().and_then(|addresses| self.unread_of(*addresses)) else {
@@ -550,8 +550,8 @@ impl StreamArrivals {
         all
     }
 
-    /// The fate of the stream, if `sent` of its frames were sent. `margin_ns` is taken off latencies, if these
-    /// are known.
+    /// The fate of the stream, if `sent` of its frames were sent. `margin_ns` is taken off latencies, if
+    /// these are known.
     pub fn of_stream(&mut self, sent: u64, margin_ns: Option<u64>) -> OfStream {
         let all = self.flows.iter().fold(FlowTally::default(), FlowTally::and);
         OfStream {
@@ -568,8 +568,8 @@ impl StreamArrivals {
         }
     }
 
-    /// The fate of each flow if `sent` frames were sent, and if there are several flows. `margin_ns` is taken off
-    /// latencies, if these are known.
+    /// The fate of each flow if `sent` frames were sent, and if there are several flows. `margin_ns` is
+    /// taken off latencies, if these are known.
     pub fn by_flow(&self, sent: u64, margin_ns: Option<u64>) -> Vec<OfFlow> {
         let several = self.flows.len() > 1;
         let each = |(flow, tally): (usize, &FlowTally)| {

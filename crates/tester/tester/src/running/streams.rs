@@ -200,8 +200,8 @@ impl Described {
     }
 }
 
-/// The pattern of a field: a text or number, a list of these, a table of steps (`first`, `step`, `count`), or a
-/// table of random values (`random`, `seed`, `count`).
+/// The pattern of a field: a text or number, a list of these, a table of steps (`first`, `step`, `count`),
+/// or a table of random values (`random`, `seed`, `count`).
 fn pattern(stack: &Stack, name: &str, value: &toml::Value) -> Result<Pattern, String> {
     let format = stack.format(name).map_err(|why| why.to_string())?;
     let text = |value: &toml::Value| match value {

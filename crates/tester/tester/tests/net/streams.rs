@@ -168,7 +168,8 @@ fn a_thousand_streams_share_a_flood() {
     assert!(streams.iter().all(|it| it.percentiles_ns.is_none() && it.load_pps.is_none()));
 }
 
-/// Streams above line rate, without room for a tag, or too long for a port are refused before a frame is sent.
+/// Streams above line rate, without room for a tag, or too long for a port are refused before a frame is
+/// sent.
 #[test]
 fn impossible_streams_are_refused() {
     let Some(_net) = with_bridge() else { return };

@@ -4,6 +4,7 @@
 
 mod bench;
 mod cards;
+mod connections;
 mod faults;
 mod functional;
 mod netem;

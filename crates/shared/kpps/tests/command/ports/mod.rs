@@ -6,6 +6,7 @@ mod calibrate_host;
 mod capture;
 mod capture_all;
 mod conflict;
+mod connections;
 mod copies;
 mod diagnosis;
 mod interrupted;

@@ -98,6 +98,10 @@ fn options_without_effect_on_streams_are_refused() {
         ([&trial[..], &[good, "--dscp", "5"]].concat(), "--dscp has no effect"),
         ([&trial[..], &[good, "--bidirectional"]].concat(), "--bidirectional has no effect"),
         ([&trial[..], &[good, "--shape", "poisson"]].concat(), "--shape"),
+        (
+            [&trial[..], &[good, "--capture-all", "f"]].concat(),
+            "--capture-all and --streams exclude each other",
+        ),
         ([&trial[..], &["/nowhere"]].concat(), "cannot read /nowhere"),
         (
             [&trial[..], &[bad.to_str().unwrap()]].concat(),

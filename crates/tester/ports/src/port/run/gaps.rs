@@ -31,7 +31,8 @@ pub struct Gaps {
     pub intended_ns: Option<f64>,
     /// Gaps.
     pub count: u64,
-    /// Gaps that differ from the intended one by [`TOLERANCE`] at most; `None` if the intended ones are unknown.
+    /// Gaps that differ from the intended one by [`TOLERANCE`] at most; `None` if the intended ones are
+    /// unknown.
     pub within: Option<u64>,
     /// The median, in ns, at most 1.6 % too long.
     pub p50_ns: u64,

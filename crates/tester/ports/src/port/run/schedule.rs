@@ -40,8 +40,8 @@ pub(super) trait Schedule {
     fn give_up(&mut self, frames: u64);
     /// The stream of the next frame: its index in the plan. Not behind the last frame.
     fn next(&mut self) -> usize;
-    /// This number of the next frames was given to the port, in a turn that began at `began`. Records gaps and
-    /// delays, if they are wanted.
+    /// This number of the next frames was given to the port, in a turn that began at `began`. Records gaps
+    /// and delays, if they are wanted.
     fn sent(&mut self, frames: usize, began: Duration, now: Duration, gaps: Option<&mut Recorder>);
     /// The number of frames that are left, waiting or not; as many as it is if there is no end.
     fn left(&self) -> u64;

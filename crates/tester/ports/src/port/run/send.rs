@@ -44,8 +44,9 @@ pub struct Sent {
     pub skipped: Vec<(u64, u64)>,
 }
 
-/// The most frames that may be later than [`LATE`] at low rates, in one burst: the number that is sent at once at
-/// high rates. Otherwise each moment in which a virtual machine does not run would make a trial invalid.
+/// The most frames that may be later than [`LATE`] at low rates, in one burst: the number that is sent at
+/// once at high rates. Otherwise each moment in which a virtual machine does not run would make a trial
+/// invalid.
 const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -172,7 +173,8 @@ impl Source<'_> {
     /// The complete next frame.
     #[inline]
     fn written(&mut self, schedule: &mut impl Schedule, sent_ps: u64) -> Option<Frame> {
-        let mut buffer = self.pool.take()?;
+        // Streams may end in the middle of a burst.
+        let mut buffer = (schedule.left() > 0).then(|| self.pool.take()).flatten()?;
         let at = schedule.next();
         let (stream, sequence) = (self.plan.streams.get(at)?, self.sequences.get_mut(at)?);
         // A frame that no buffer holds cannot be sent, and gets no length.

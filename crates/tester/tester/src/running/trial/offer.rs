@@ -28,8 +28,9 @@ pub struct Offer {
     pub keep: bool,
     /// Frames of a capture, in place of test frames.
     pub replay: Option<Replay>,
-    /// Streams in place of the flows of the tester, if there are any. The load is that of the streams from the
-    /// first port, or from the second if there are none; all keep their proportions. The shape is not used.
+    /// Streams in place of the flows of the tester, if there are any. The load is that of the streams from
+    /// the first port, or from the second if there are none; all keep their proportions. The shape is not
+    /// used.
     pub streams: Arc<[Stream]>,
     /// The length of the intervals of the series, if the result shall have a series.
     pub every: Option<Duration>,
