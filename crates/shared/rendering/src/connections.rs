@@ -137,11 +137,8 @@ fn details(trial: &ConnectionTrial, is_one_of_several: bool) -> String {
         }
     }
     if trial.no_free_port > 0 {
-        let _ = writeln!(
-            text,
-            "no free port: {} connections; give more addresses with --src",
-            trial.no_free_port
-        );
+        let _ =
+            writeln!(text, "no free port: {} connections; give more source addresses", trial.no_free_port);
     }
     if trial.client.is_some_and(|end| end.established > 0) {
         let _ = writeln!(

@@ -19,13 +19,17 @@ pub struct Place {
     pub bits: u8,
 }
 
-/// A checksum that covers a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The most checksums over a field.
+pub const MOST_SUMS: usize = 16;
+
+/// A checksum that covers a field, or another checksum over the field.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Covering {
     /// Where the checksum is.
     pub at: u16,
-    /// Whether the field's last byte is the first byte of a 16-bit word of the sum: its words are swapped.
-    pub is_swapped: bool,
+    /// Its changed parts: 0 for the field, n for the n-th checksum before this one. And whether the last byte
+    /// of the part is the first byte of a 16-bit word of the sum: the words of the part are swapped then.
+    pub parts: Vec<(usize, bool)>,
     /// Whether a checksum of 0 means that there is none, so that it is written as 0xffff (UDP, RFC 768).
     pub is_udp: bool,
 }
@@ -39,7 +43,7 @@ pub struct Edit {
     pub pattern: Pattern,
     /// The number of frames with the same value, one after the other.
     pub each: u64,
-    /// The checksums over it.
+    /// The checksums over it, from inside out; at most [`MOST_SUMS`].
     pub sums: Vec<Covering>,
 }
 
@@ -113,18 +117,25 @@ impl Edit {
         if old == new {
             return;
         }
-        for sum in &self.sums {
+        // The changes so far: of the field, and of each checksum.
+        let mut changes = [(0, 0); MOST_SUMS + 1];
+        changes[0] = (folded(old), folded(new));
+        for (sum, n) in self.sums.iter().zip(1..=MOST_SUMS) {
             let at = usize::from(sum.at);
             if at + 2 > frame.len() {
                 continue;
             }
-            // A sum of swapped words is the swapped sum (RFC 1071, 2).
-            let [old, new] = [old, new].map(|value| {
-                let value = folded(value);
-                if sum.is_swapped { value.swap_bytes() } else { value }
-            });
-            let value = updated(field::u16(frame, at), old, new);
-            field::put_u16(frame, at, if sum.is_udp && value == 0 { 0xffff } else { value });
+            let before = field::u16(frame, at);
+            let mut value = before;
+            for (part, is_swapped) in &sum.parts {
+                // A sum of swapped words is the swapped sum (RFC 1071, 2).
+                let swap = |value: u16| if *is_swapped { value.swap_bytes() } else { value };
+                let (old, new) = changes.get(*part).copied().unwrap_or_default();
+                value = updated(value, swap(old), swap(new));
+            }
+            let value = if sum.is_udp && value == 0 { 0xffff } else { value };
+            field::put_u16(frame, at, value);
+            changes[n] = (before, value);
         }
     }
 }

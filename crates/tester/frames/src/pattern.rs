@@ -2,7 +2,7 @@
 
 use crate::Mac;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ pub const MOST_VALUES: u32 = 1 << 24;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// These values in turn; a single one is the same in all frames. Never empty.
-    List(Vec<u128>),
+    List(Arc<[u128]>),
     /// Values from `first` on, each larger than the one before by `step`. They wrap at the field's width, so
     /// a step down is a large number. After `count` values, which are more than 0, the first follows.
     Steps {
@@ -220,6 +220,7 @@ impl core::error::Error for BadPattern {}
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     fn values(text: &str, format: Format, most: u64) -> Vec<u128> {

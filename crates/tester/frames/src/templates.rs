@@ -359,6 +359,12 @@ impl Templates {
         self.inner.into()
     }
 
+    /// The same frames, whose order is judged as that of one flow, whatever fields change.
+    #[must_use]
+    pub fn in_one_flow(self) -> Self {
+        Self { flows: if self.edits.is_empty() { self.flows } else { 1 }, ..self }
+    }
+
     /// The same frames, with tags of this trial.
     #[must_use]
     pub fn of_trial(self, trial: u32) -> Self {

@@ -21,7 +21,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_tester::live::Trials;
 use kpps_tester::observe::Scope;
-use kpps_tester::{Address, Offer, PortsTestbed, Stream, Tester, read_streams, sizes_of};
+use kpps_tester::{Address, Offer, PortsTestbed, Stream, Tester, read_streams, sizes_of_streams};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -181,9 +181,9 @@ impl Ports {
         !self.streams.is_empty()
     }
 
-    /// The sizes of the frames of all streams; `None` without streams.
+    /// The sizes of the frames of the streams whose rates add up to the load; `None` without streams.
     pub fn sizes_of_streams(&self) -> Option<Mix> {
-        sizes_of(self.streams.iter().map(|stream| (stream, stream.pps())))
+        sizes_of_streams(&self.streams)
     }
 
     /// Opens the ports.
@@ -288,7 +288,11 @@ impl Ports {
     /// How frames differ from the default ones, in words.
     pub fn traffic_differences(&self) -> Option<String> {
         let learning = self.pair.no_learning.then(|| "no learning frames".to_owned());
-        let streams = self.has_streams().then(|| format!("{} streams of a file", self.streams.len()));
+        let streams = match self.streams.len() {
+            0 => None,
+            1 => Some("one stream of a file".to_owned()),
+            count => Some(format!("{count} streams of a file")),
+        };
         let all = [self.traffic.differences(&self.pair.vlan)].into_iter().chain(streams).chain(learning);
         let all: Vec<_> = all.filter(|text| !text.is_empty()).collect();
         (!all.is_empty()).then(|| all.join(", "))

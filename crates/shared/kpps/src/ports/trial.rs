@@ -157,6 +157,11 @@ fn between(
             "{option} and --streams exclude each other: the file gives the frames and the shape of each stream"
         )));
     }
+    if ports.has_streams() && !on_ports.calibration.is_empty() {
+        return Err(Failure::Input(
+            "--calibration and --streams exclude each other: a calibration is that of one frame, sent at one rate".into(),
+        ));
+    }
     if let Some(option) = ports.headers().filter(|_| replay.is_some()) {
         return Err(Failure::Input(format!(
             "{option} has no effect: --replay sends the frames of the capture with their own headers"
@@ -205,6 +210,10 @@ fn between(
         return Err(match (outcome.trouble, session.is_interrupted()) {
             (Some(trouble), _) => Failure::Failed(trouble.to_string()),
             (None, true) => Failure::Interrupted("interrupted before a frame was due".into()),
+            (None, false) if ports.has_streams() => Failure::Input(
+                "no frame of a stream is due in that time: measure longer, or let streams begin earlier"
+                    .into(),
+            ),
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
     };

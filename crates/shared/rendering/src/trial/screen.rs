@@ -61,7 +61,7 @@ fn streams(direction: &Direction) -> String {
         let _ = writeln!(text, "{latency}");
     }
     if let Some(more @ 1..) = all.len().checked_sub(shown.len()) {
-        let _ = writeln!(text, "  and {more} more, which lost no more frames; --json has all");
+        let _ = writeln!(text, "  and {more} more, which lost no more frames; the JSON document has all");
     }
     text
 }

@@ -101,7 +101,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     };
     let all: Fate = outcome.directions.iter().map(fate).sum();
     let environment = Environment {
-        bidirectional: offer.goes_back(),
+        bidirectional: offer.directions().len() == 2,
         shape: offer.shape.name_unless_default(),
         ..kpps_methods::of_frames(tester.environment(), &offer.load)
     };

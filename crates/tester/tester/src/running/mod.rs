@@ -22,7 +22,7 @@ pub use local::{LocalHost, LocalPort, interface};
 pub use retry::undisturbed;
 pub use run::{RunStart, all_arrived, app_run, offered, streams};
 pub use shape::{check as check_shape, shape};
-pub use streams::{MOST_STREAMS, Stream, parse_streams, read_streams, sizes_of, streams_pps};
+pub use streams::{MOST_STREAMS, Stream, parse_streams, read_streams, sizes_of_streams, streams_pps};
 pub use template::{Template, template};
 pub use test_port::{Allowed, Done, Expect, ExpectedStream, Host, LiveCounts, SentFrames, Task, TestPort};
 pub use testbed::PortsTestbed;

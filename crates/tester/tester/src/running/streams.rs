@@ -32,6 +32,8 @@ pub struct Stream {
     pub shape: Shape,
     /// When it begins, since the beginning of the trial.
     pub start: Duration,
+    /// The part of a gap by which it begins later, 0 to 1.
+    pub phase: f64,
     /// How long it sends; `None`: until the trial ends.
     pub duration: Option<Duration>,
     /// The most frames.
@@ -55,11 +57,31 @@ impl Stream {
     }
 }
 
-/// The rate of the streams from the first port, in frames per second; of the second if there are none.
+/// The streams whose rates add up to the load: those from the first port, or from the second if there are
+/// none.
+fn of_load(streams: &[Stream]) -> impl Iterator<Item = &Stream> {
+    let from = usize::from(streams.iter().all(|stream| stream.from == 1));
+    streams.iter().filter(move |stream| stream.from == from)
+}
+
+/// The load of streams in frames per second: the sum of the rates of those from the first port, or from the
+/// second if there are none.
 pub fn streams_pps(streams: &[Stream]) -> f64 {
-    let of = |from: usize| streams.iter().filter(move |stream| stream.from == from).map(Stream::pps);
-    let first: f64 = of(0).sum();
-    if first > 0.0 { first } else { of(1).sum() }
+    of_load(streams).map(Stream::pps).sum()
+}
+
+/// The load at which the streams of one direction fill a link of this speed in bit/s, in frames per second.
+pub(crate) fn streams_line_pps(streams: &[Stream], bits_per_s: u64) -> f64 {
+    let bits = |from: usize| -> f64 {
+        let of = streams.iter().filter(|stream| stream.from == from);
+        of.map(|stream| stream.sizes.l1_bits_per_s(stream.pps())).sum()
+    };
+    streams_pps(streams) * bits_per_s as f64 / bits(0).max(bits(1)).max(f64::MIN_POSITIVE)
+}
+
+/// The sizes of the frames of the streams whose rates add up to the load. `None` without streams.
+pub fn sizes_of_streams(streams: &[Stream]) -> Option<Mix> {
+    sizes_of(of_load(streams).map(|stream| (stream, stream.pps())))
 }
 
 /// A file of streams.
@@ -106,7 +128,7 @@ pub fn read_streams(path: &Path) -> Result<Vec<Stream>, String> {
 /// The mistake and its place, in one line.
 pub fn parse_streams(text: &str) -> Result<Vec<Stream>, String> {
     let file: File = toml::from_str(text).map_err(|why| in_one_line(&why, text))?;
-    let mut all = Vec::new();
+    let (mut all, mut counts) = (Vec::new(), [0; 2]);
     for (n, described) in file.stream.iter().enumerate() {
         let name = described.name.clone().unwrap_or_else(|| format!("stream {}", n + 1));
         let copies = described.copies.unwrap_or(1);
@@ -114,22 +136,30 @@ pub fn parse_streams(text: &str) -> Result<Vec<Stream>, String> {
         if copies == 0 || copies as usize > MOST_STREAMS {
             return Err(wrong(format!("copies = {copies}: give 1 to {MOST_STREAMS}")));
         }
+        let stack = described.stack().map_err(wrong)?;
         for copy in 0..copies {
-            let mut stream = described.stream(copy).map_err(wrong)?;
+            let mut stream = described.stream(&stack, copy).map_err(wrong)?;
+            // Copies begin one after the other within a gap, and chance is another one for each stream.
+            stream.phase = f64::from(copy) / f64::from(copies);
+            if let Shape::Poisson { seed } = &mut stream.shape {
+                *seed = seed.wrapping_add(all.len() as u64);
+            }
             stream.name =
                 if described.copies.is_some() { format!("{name} {}", copy + 1) } else { name.clone() };
+            counts[stream.from] += 1;
+            if counts[stream.from] > MOST_STREAMS {
+                return Err(format!(
+                    "there are more than {MOST_STREAMS} streams from port {}",
+                    stream.from + 1
+                ));
+            }
             all.push(stream);
         }
     }
-    let mut counts = [0; 2];
-    all.iter().for_each(|stream| counts[stream.from] += 1);
-    match counts.iter().max() {
-        Some(0) | None => Err("there is no stream: begin each with [[stream]]".into()),
-        Some(most) if *most > MOST_STREAMS => {
-            Err(format!("{most} streams from one port: at most {MOST_STREAMS} are possible"))
-        }
-        _ => Ok(all),
+    if all.is_empty() {
+        return Err("there is no stream: begin each with [[stream]]".into());
     }
+    Ok(all)
 }
 
 /// An error of TOML with its line.
@@ -140,18 +170,24 @@ fn in_one_line(error: &toml::de::Error, text: &str) -> String {
 }
 
 impl Described {
+    /// The headers, as they are in all copies.
+    fn stack(&self) -> Result<Stack, String> {
+        let headers = self.headers.as_deref().unwrap_or("ethernet/ipv4/udp");
+        let mut stack = Stack::read(headers).map_err(|why| format!("headers: {why}"))?;
+        for (name, value) in &self.fields {
+            let pattern = pattern(&stack, name, value).map_err(|why| format!("fields: {why}"))?;
+            stack.set(name, pattern).map_err(|why| format!("fields: {why}"))?;
+        }
+        Ok(stack)
+    }
+
     /// The stream, or a copy of it.
-    fn stream(&self, copy: u32) -> Result<Stream, String> {
+    fn stream(&self, stack: &Stack, copy: u32) -> Result<Stream, String> {
         let key = |name: &str| {
             let name = name.to_owned();
             move |why: String| format!("{name}: {why}")
         };
-        let headers = self.headers.as_deref().unwrap_or("ethernet/ipv4/udp");
-        let mut stack = Stack::read(headers).map_err(|why| format!("headers: {why}"))?;
-        for (name, value) in &self.fields {
-            let pattern = pattern(&stack, name, value).map_err(key("fields"))?;
-            stack.set(name, pattern).map_err(|why| format!("fields: {why}"))?;
-        }
+        let mut stack = stack.clone();
         for (name, value) in &self.each {
             let value = pattern(&stack, name, value).map_err(key("each"))?.value(copy.into());
             stack.set(name, Pattern::one(value)).map_err(|why| format!("each: {why}"))?;
@@ -194,6 +230,7 @@ impl Described {
             load,
             shape: self.shape.as_deref().map_or(Ok(Shape::Constant), shape).map_err(key("shape"))?,
             start: time("start", &self.start)?.unwrap_or_default(),
+            phase: 0.0,
             duration: time("duration", &self.duration)?,
             count: self.count,
         })
@@ -238,10 +275,10 @@ fn pattern(stack: &Stack, name: &str, value: &toml::Value) -> Result<Pattern, St
             (Some(range), None) => {
                 only(table, &["random", "seed", "count"])?;
                 let range = format!("random:{}", text(range)?);
-                let (seed, turns) = (whole(table, "seed")?.unwrap_or(0) as u64, count(table)?);
+                let (given, turns) = (whole(table, "seed")?.map(|seed| seed as u64), count(table)?);
                 match read(&range)? {
-                    Pattern::Random { least, most, .. } => {
-                        Ok(Pattern::Random { least, most, seed, count: turns })
+                    Pattern::Random { least, most, seed, .. } => {
+                        Ok(Pattern::Random { least, most, seed: given.unwrap_or(seed), count: turns })
                     }
                     other => Ok(other),
                 }
@@ -259,9 +296,9 @@ fn pattern(stack: &Stack, name: &str, value: &toml::Value) -> Result<Pattern, St
     }
 }
 
-/// The sizes of all streams together, each weighted by its part of the frames; for rates on the wire. `None`
+/// The sizes of streams together, each weighted by its part of the frames; for rates on the wire. `None`
 /// without streams.
-pub fn sizes_of<'s>(streams: impl Iterator<Item = (&'s Stream, f64)>) -> Option<Mix> {
+pub(crate) fn sizes_of<'s>(streams: impl Iterator<Item = (&'s Stream, f64)>) -> Option<Mix> {
     /// Frames of the mix that stands for all.
     const FRAMES: f64 = 1000.0;
     let streams: Vec<_> = streams.collect();

@@ -97,7 +97,7 @@ fn failed(error: Error) -> TrialError {
 impl Testbed for PortsTestbed {
     /// That of the slower link; of a gigabit wire if no speed is known.
     fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError> {
-        Ok(self.tester.line_rate_pps(sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT)))
+        Ok(self.tester.line_rate_pps(sizes).unwrap_or_else(|| self.tester.line_rate_at(sizes, rate::GIGABIT)))
     }
 
     fn knows_line_rate(&self) -> bool {

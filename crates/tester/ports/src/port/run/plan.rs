@@ -151,7 +151,9 @@ impl TimedStream {
 
     /// Finds how many frames there are.
     fn limit(&mut self) {
-        let within = self.duration_s.is_finite().then(|| self.table.until(self.duration_s)).flatten();
+        // Chance decides how many frames of a Poisson process there are.
+        let is_known = self.duration_s.is_finite() && self.table.until(self.duration_s).is_some();
+        let within = is_known.then(|| whole(self.table.clone().before(self.duration_s)) as u64);
         self.most = self.count.min(within.unwrap_or(u64::MAX));
     }
 
@@ -174,6 +176,11 @@ impl TimedStream {
     }
 }
 
+/// Whole frames: the first one is due at once. Sums are not exact.
+fn whole(frames: f64) -> f64 {
+    (frames - 1e-6).ceil().max(0.0)
+}
+
 /// When the frames of all streams of a plan are due, in s since the start.
 #[derive(Clone, Debug)]
 pub struct Timetables(pub(super) Vec<TimedStream>);
@@ -181,7 +188,10 @@ pub struct Timetables(pub(super) Vec<TimedStream>);
 impl Timetables {
     /// Frames that are due before a time. Times must not decrease.
     pub fn before(&mut self, s: f64) -> f64 {
-        self.0.iter_mut().map(|stream| stream.before(s)).sum()
+        match &mut self.0[..] {
+            [only] => only.before(s),
+            all => all.iter_mut().map(|stream| whole(stream.before(s))).sum(),
+        }
     }
 
     /// Draws what is due until a time that does not decrease, if chance decides.

@@ -94,7 +94,7 @@ impl Source<'_> {
         let now_ps = (self.since_epoch + now).as_nanos() as u64 * 1000;
         let count = match self.plan.streams.first() {
             Some(StreamPlan { frames, stream, .. })
-                if self.plan.streams.len() == 1 && !self.plan.as_they_are && frames.only().is_some() =>
+                if schedule.is_one() && !self.plan.as_they_are && frames.only().is_some() =>
             {
                 let frame = (frames.only(), frames.tag(), *stream);
                 self.tagged(port, frame, most, now_ps)
@@ -243,7 +243,7 @@ fn send_in_order<P: Port>(
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {
     let rewrite = match plan.streams.first().and_then(|first| first.frames.only()) {
-        Some(only) if plan.streams.len() == 1 && !plan.rewrite && !plan.as_they_are => {
+        Some(only) if schedule.is_one() && !plan.rewrite && !plan.as_they_are => {
             prepare(port, only);
             false
         }

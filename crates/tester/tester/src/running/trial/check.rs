@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::running::learn::FlowPlan;
 use crate::running::streams::{Stream, sizes_of};
 use kpps_frames::Mac;
+use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::rate::Rate;
 
 impl Tester {
@@ -86,7 +87,8 @@ impl Tester {
             if !offer.streams.is_empty() {
                 let bytes = |(stream, _): (&Stream, f64)| {
                     let sizes = stream.sizes.parts().iter();
-                    sizes.map(|part| usize::from(part.0.bytes_without_fcs())).max().unwrap_or(0)
+                    let longest = sizes.map(|part| usize::from(part.0.bytes_without_fcs())).max();
+                    longest.unwrap_or(0) - if stream.stack.begins_with_vlan() { VLAN_BYTES } else { 0 }
                 };
                 let longest = offer.streams_from(from).map(bytes).max().unwrap_or(0);
                 for port in [&self.ports[from], &self.ports[to]] {
@@ -109,7 +111,11 @@ impl Tester {
 fn check_streams(offer: &Offer, mbps: u32) -> Result<(), Error> {
     let Rate::Pps(_) = offer.load.rate else { return Ok(()) };
     for &(from, _) in offer.directions() {
-        let bits = |(stream, pps): (&Stream, f64)| stream.sizes.l1_bits_per_s(pps);
+        let bits = |(stream, pps): (&Stream, f64)| {
+            // A ramp has the same part of the load at both of its ends.
+            let peak_pps = stream.shape.peak_pps(Rate::Pps(stream.pps())) * pps / stream.pps();
+            stream.sizes.l1_bits_per_s(peak_pps)
+        };
         let (all, speed) = (offer.streams_from(from).map(bits).sum::<f64>(), f64::from(mbps) * 1e6);
         if all > speed * (1.0 + 1e-9)
             && let Some(sizes) = sizes_of(offer.streams_from(from))

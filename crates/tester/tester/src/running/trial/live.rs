@@ -52,7 +52,8 @@ impl Tester {
         let limit = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
         Some(LiveRate {
             pps,
-            can_change: !has_times && offer.count.is_none(),
+            // Streams have a rate each, and those of both directions differ.
+            can_change: !has_times && offer.count.is_none() && offer.streams.is_empty(),
             line_pps: line_pps.unwrap_or_else(|| offer.load.sizes.line_rate_pps(rate::GIGABIT)),
             mean_bytes: offer.load.sizes.mean_bytes_with_fcs(),
             limit,

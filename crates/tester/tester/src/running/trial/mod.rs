@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::running::learn::{self, End, FlowPlan};
 use crate::running::local::{LocalHost, LocalPort, interface};
 use crate::running::neighbours::Station;
-use crate::running::streams::Stream;
+use crate::running::streams::{Stream, streams_line_pps};
 use crate::running::test_port::{Host, TestPort};
 use crate::watching::gauges::Gauges;
 use crate::watching::metrics::Metrics;
@@ -215,7 +215,16 @@ impl Tester {
 
     /// The line rate of the slower link for these sizes, in frames per second, if its speed is known.
     pub fn line_rate_pps(&self, sizes: &Mix) -> Option<f64> {
-        self.speed_mbps().map(|mbps| sizes.line_rate_pps(u64::from(mbps) * 1_000_000))
+        self.speed_mbps().map(|mbps| self.line_rate_at(sizes, u64::from(mbps) * 1_000_000))
+    }
+
+    /// The line rate for these sizes of a link of this speed in bit/s. Of streams, it is the load at which
+    /// one direction is full.
+    pub(crate) fn line_rate_at(&self, sizes: &Mix, bits_per_s: u64) -> f64 {
+        match self.streams.is_empty() {
+            true => sizes.line_rate_pps(bits_per_s),
+            false => streams_line_pps(&self.streams, bits_per_s),
+        }
     }
 
     /// The highest load in each direction that operators of the sending ports allow. The limit of an agent

@@ -133,7 +133,7 @@ impl Tester {
     /// An offer in one direction, with the usual drain. If the rate is a share of line rate, the line rate is
     /// that of the slower link, or of a gigabit link if its speed is unknown.
     pub fn offer(&self, rate: RateSpec, shape: Shape, sizes: Mix, duration: Duration) -> Offer {
-        let line_pps = self.line_rate_pps(&sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT));
+        let line_pps = self.line_rate_pps(&sizes).unwrap_or_else(|| self.line_rate_at(&sizes, rate::GIGABIT));
         let rate = rate.rate(line_pps, sizes.mean_bytes_with_fcs());
         Offer {
             load: Load { rate, duration, ..Load::of(0.0, sizes) },

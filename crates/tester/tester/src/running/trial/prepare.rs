@@ -7,12 +7,14 @@ use crate::clock::{Clocks, Reading};
 use crate::error::Error;
 use crate::running::learn::End;
 use crate::running::test_port::{Expect, ExpectedStream};
+use kpps_frames::flows::MOST_FLOWS;
 use kpps_frames::rate::Rate;
 use kpps_frames::stack::Between;
 use kpps_frames::{Templates, tag};
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Late, SendPlan, StreamPlan};
+use kpps_ports::port::run::{Late, SendPlan, Shape, StreamPlan};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A trial that can be started.
 pub(super) struct Prepared {
@@ -113,12 +115,20 @@ impl Tester {
             macs: [self.ends[from].station.mac, self.next_hop(from, paths)],
             ips: [from, 1 - from].map(|end| self.ends[end].ips.first()),
         };
-        let (mut streams, mut expected) = (Vec::new(), Vec::new());
-        for (n, (stream, pps)) in offer.streams_from(from).enumerate() {
+        let frames = offer.streams_from(from).map(|(stream, _)| {
             let frames = stream.stack.templates(&between, &stream.sizes);
-            let frames = frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })?;
+            frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })
+        });
+        let mut frames: Vec<Templates> = frames.collect::<Result<_, _>>()?;
+        if frames.iter().map(|frames| u64::from(frames.flows())).sum::<u64>() > MOST_FLOWS.into() {
+            frames = frames.into_iter().map(Templates::in_one_flow).collect();
+        }
+        let (mut streams, mut expected) = (Vec::new(), Vec::new());
+        for (n, ((stream, pps), frames)) in offer.streams_from(from).zip(frames).enumerate() {
             let frames = Arc::new(frames.of_trial(trial));
-            let left = whole.saturating_sub(stream.start);
+            let later = Duration::try_from_secs_f64(stream.phase / pps).unwrap_or(whole);
+            let start = stream.start.saturating_add(later);
+            let left = whole.saturating_sub(start);
             let duration = stream.duration.map_or(left, |duration| duration.min(left));
             let number = number(n as u16, from);
             let due = (pps * duration.as_secs_f64()).ceil() as u64;
@@ -127,8 +137,12 @@ impl Tester {
             streams.push(StreamPlan {
                 stream: number,
                 pps,
-                shape: stream.shape,
-                start: stream.start,
+                // A ramp begins at its part of the load, too.
+                shape: match stream.shape {
+                    Shape::Ramp(from_pps, over) => Shape::Ramp(from_pps * pps / stream.pps(), over),
+                    shape => shape,
+                },
+                start,
                 duration: Some(duration),
                 count: stream.count,
                 ..StreamPlan::of(frames)

@@ -452,3 +452,30 @@ fn streams_are_sent_side_by_side() {
     let sent = send(&mut port, &plan, &mut Always).unwrap();
     assert_eq!((sent.sent, sent.of_streams), (140, vec![100, 10, 30]));
 }
+
+/// A single stream with an end of its own keeps its rate, though all of its frames are alike.
+#[test]
+fn a_stream_with_an_end_keeps_its_rate() {
+    for (start_ms, duration_ms, frames) in [(0, 100, 100), (20, 50, 50), (0, 1, 1)] {
+        let mut port = Mirror { keeps_all: true, ..mirror(Duration::ZERO) };
+        let mut plan = paced(1000.0);
+        plan.streams[0].start = Duration::from_millis(start_ms);
+        plan.streams[0].duration = Some(Duration::from_millis(duration_ms));
+        let sent = send(&mut port, &plan, &mut Ends(200)).unwrap();
+        assert_eq!((sent.intended, sent.sent + sent.shortfall), (frames, frames), "{sent:?}");
+        assert_eq!(sent.of_streams, [sent.sent]);
+        let numbers = port.all.iter().map(|frame| tag::read(frame).unwrap().sequence);
+        assert!(numbers.eq(0..sent.sent));
+    }
+}
+
+/// Many streams that begin together are late only when a millisecond has passed.
+#[test]
+fn streams_that_begin_together_are_not_late_at_once() {
+    let mut port = Mirror { keeps_all: true, ..mirror(Duration::ZERO) };
+    let mut plan = paced(1.0);
+    plan.late = Late::Send;
+    plan.streams = vec![StreamPlan { count: Some(1), ..plan.streams[0].clone() }; 500];
+    let sent = send(&mut port, &plan, &mut Always).unwrap();
+    assert_eq!((sent.intended, sent.sent, sent.of_streams.len()), (500, 500, 500));
+}
