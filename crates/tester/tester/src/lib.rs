@@ -27,6 +27,7 @@
 //!     bidirectional: false,
 //!     keep: false,
 //!     replay: None,
+//!     streams: [].into(),
 //!     every: None,
 //! };
 //! let outcome = tester.trial(&offer, &|| true)?;

@@ -169,8 +169,10 @@ impl TimedStream {
         if since_s > 0.0 { self.table.before(since_s).min(self.most as f64) } else { 0.0 }
     }
 
-    /// Changes the rate from a time on.
+    /// Changes the rate from a time on. With the rate the number of frames changes: it has no limit then but
+    /// the stream's duration.
     pub(super) fn change(&mut self, s: f64, factor: f64) {
+        self.count = u64::MAX;
         self.table.change((s - self.start_s).max(0.0), self.pps * factor);
         self.limit();
     }
@@ -256,8 +258,8 @@ mod tests {
         assert_eq!([0.01, 0.1, 0.2, 1.0].map(|s| tables.before(s).round()), [30.0, 150.0, 300.0, 1150.0]);
         let mut changed = plan.timetables().unwrap();
         changed.change(0.5, 7000.0);
-        // The first has 2000 a second now. The second has ended by then.
-        assert_eq!(changed.until(1.0), Some(1500 + 100 + 50));
+        // The first has 2000 a second now, and the third 4000 without a limit. The second has ended by then.
+        assert_eq!(changed.until(1.0), Some(1500 + 100 + 3000));
         let mut second = TimedStream::of(&streams[1]);
         let times = [0, 99, 100].map(|frame| second.time_of(frame).map(|s| (s * 1e6).round()));
         assert_eq!(times, [Some(100_000.0), Some(298_000.0), None]);
