@@ -242,9 +242,10 @@ impl Arrivals {
         let Some(stream) = self.streams.get_mut(index) else { return false };
         let Some(judged) = stream.judge(frame, (tag, at), sent_ps) else { return false };
         self.distinct += u64::from(judged.is_first);
-        if let Some((anomalies, change)) = judged.anomalies
+        if judged.has_anomalies
             && let Some(keeper) = &mut self.keeper
         {
+            let (anomalies, change) = stream.anomalies();
             keeper.keep((frame, stamp), (index, Some(judged.sequence)), anomalies, change);
         }
         let latency_ns = self.latency_ns(now_ns, sent_ps);

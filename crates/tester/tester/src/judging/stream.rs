@@ -134,6 +134,9 @@ pub(crate) struct StreamArrivals {
     retagged: (u64, Vec<u16>),
     /// Fragments with a whole tag.
     fragments: u64,
+    /// The anomalies of the last frame that had any, and the change of its headers unless that is damage in
+    /// any case.
+    anomalies: (Anomalies, Option<Change>),
     /// The stream's own latencies, if it is one of several.
     latency: Option<Box<Latency>>,
 }
@@ -149,8 +152,8 @@ pub(crate) struct Judged {
     pub is_whole: bool,
     /// Whether its latency counts.
     pub is_timed: bool,
-    /// Its anomalies, if it has any, and the change of its headers unless that is damage in any case.
-    pub anomalies: Option<(Anomalies, Option<Change>)>,
+    /// Whether it has [anomalies](StreamArrivals::anomalies).
+    pub has_anomalies: bool,
 }
 
 /// The resemblance of a frame without a whole tag to the frames of a stream.
@@ -188,6 +191,7 @@ impl StreamArrivals {
             unread: Vec::new(),
             retagged: (0, Vec::new()),
             fragments: 0,
+            anomalies: (Anomalies::default(), None),
             latency: None,
         }
     }
@@ -254,15 +258,21 @@ impl StreamArrivals {
             }
             (false, _) => self.restore(sequence, change.as_ref()),
         };
-        let mut anomalies = None;
-        if !is_first || late || verdict != Verdict::Usual {
+        let has_anomalies = !is_first || late || verdict != Verdict::Usual;
+        if has_anomalies {
             let usual = self.changes.first().map(|(most, _)| most);
             let corrupted = if is_first { verdict != Verdict::Usual } else { change.as_ref() != usual };
             let found =
                 Anomalies { duplicated: !is_first, reordered: late, corrupted, ..Anomalies::default() };
-            anomalies = Some((found, change.filter(|_| is_first && verdict != Verdict::Damaged)));
+            self.anomalies = (found, change.filter(|_| is_first && verdict != Verdict::Damaged));
         }
-        Some(Judged { sequence, flow, is_first, is_whole, is_timed, anomalies })
+        Some(Judged { sequence, flow, is_first, is_whole, is_timed, has_anomalies })
+    }
+
+    /// The anomalies of the frame that was judged just now, if it has any, and the change of its headers
+    /// unless that is damage in any case.
+    pub fn anomalies(&self) -> (Anomalies, Option<Change>) {
+        self.anomalies
     }
 
     /// The number of the frame with this tag.
