@@ -9,6 +9,7 @@ use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::port::run::BUDGET;
 use kpps_ports::port::{AnyPort, Frame, Port, Trouble};
 use kpps_tester::neighbours::{self, Station};
+use kpps_tester::send_one;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -135,7 +136,7 @@ impl End {
                     Err(Refused::Damaged) => damaged += 1,
                 }
             } else if let Some(answer) = neighbours::answer(&station, bytes) {
-                send_bytes(port, pool, &answer)?;
+                send_one(port, &answer)?;
             }
             pool.give(frame.buffer);
         }
@@ -152,17 +153,6 @@ fn is_ipv4(frame: &[u8]) -> bool {
 #[inline]
 fn is_for(station: &Station, frame: &[u8], segment: &Segment<'_>) -> bool {
     frame.get(..6) == Some(&station.mac.0) && station.ips.contains(segment.tuple.own.0.into())
-}
-
-fn send_bytes(port: &mut AnyPort, pool: &mut BufferPool, bytes: &[u8]) -> Result<(), Trouble> {
-    let Some(mut buffer) = pool.take() else { return Ok(()) };
-    if let Some(place) = buffer.bytes_mut().get_mut(..bytes.len()) {
-        place.copy_from_slice(bytes);
-        if let Err(refused) = port.send(Frame { buffer, bytes: bytes.len() as u16 }) {
-            pool.give(refused.buffer);
-        }
-    }
-    port.flush()
 }
 
 /// Asks by the first port for the station of `next_hop`, and answers the questions of others meanwhile. Each
@@ -182,7 +172,7 @@ pub fn resolve(
     let mut burst = Vec::with_capacity(2 * BUDGET);
     for _ in 0..QUESTIONS {
         if let Some(first) = ports.first_mut() {
-            send_bytes(first, &mut pool, &question)?;
+            send_one(first, &question)?;
         }
         let asked = Instant::now();
         while asked.elapsed() < AGAIN && go_on() {
@@ -198,7 +188,7 @@ pub fn resolve(
                         found = found.or_else(|| neighbours::announced_mac(frame.as_ref(), next_hop));
                     }
                     if let Some(answer) = neighbours::answer(station, frame.as_ref()) {
-                        send_bytes(port, &mut pool, &answer)?;
+                        send_one(port, &answer)?;
                     }
                     pool.give(frame.buffer);
                 }

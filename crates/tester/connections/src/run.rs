@@ -2,16 +2,10 @@
 
 use crate::end::End;
 use kpps_platform::memory::BufferPool;
-use kpps_ports::port::run::{BUDGET, BURST, Glance, Near, Steady, Watch};
+use kpps_ports::port::run::{BUDGET, FEW, LATE, Near, SLOW, Steady, Watch, go_on};
 use kpps_ports::port::{AnyPort, Frame, Port, Trouble, Wake, wait};
 use std::time::{Duration, Instant};
 
-/// A connection that cannot be opened within this time is not opened, and counts as shortfall. At low rates
-/// the last few may be later, in one burst. Both is the rule for the frames of a trial.
-const LATE_NS: u64 = 1_000_000;
-const FEW: u64 = BURST as u64;
-/// How often ports are maintained and the watch is asked.
-const SLOW: Duration = Duration::from_millis(20);
 /// The longest sleep, so that timers expire in time.
 const LONGEST_SLEEP: Duration = Duration::from_millis(4);
 /// Connections that are opened, released or reset before the ports are polled again.
@@ -122,12 +116,13 @@ pub fn run(
             port.flush()?;
         }
         let now = Instant::now();
-        let glance = Glance { elapsed: now - epoch, ..Glance::default() };
         if now >= next_slow {
             next_slow = now + SLOW;
-            if !go_on(ports, glance, watch)? && trial.stage != Stage::Aborting {
+            let elapsed = now - epoch;
+            let is_due = watch.at_most().is_some_and(|most| elapsed >= most);
+            let is_over = !go_on(&mut *ports, watch, elapsed)? || is_due;
+            if is_over && trial.stage != Stage::Aborting {
                 // The end of a server alone is no interrupt, if it was asked to end then.
-                let is_due = watch.at_most().is_some_and(|most| glance.elapsed >= most);
                 trial.course.complete &= trial.stage == Stage::Serving && is_due;
                 trial.stage = Stage::Aborting;
             }
@@ -150,21 +145,6 @@ pub fn run(
     }
     trial.course.seconds = epoch.elapsed().as_secs_f64();
     Ok(trial.course)
-}
-
-/// Maintains the ports. Returns whether the watch lets the run go on.
-fn go_on(ports: &mut [AnyPort], mut glance: Glance, watch: &mut impl Watch) -> Result<bool, Trouble> {
-    for (at, port) in ports.iter_mut().enumerate() {
-        port.maintain()?;
-        if watch.wants_counters() {
-            watch.counted(at, &port.counters()?);
-        }
-        let (received, sent) = port.frames();
-        glance.received += received;
-        glance.sent += sent;
-    }
-    let is_over = watch.at_most().is_some_and(|most| glance.elapsed >= most);
-    Ok(watch.go_on(&glance) && !is_over)
 }
 
 impl Trial<'_> {
@@ -257,8 +237,10 @@ impl Trial<'_> {
                 return Ok(Some(due_ns));
             }
             self.course.due += 1;
-            // Connections to hold may be opened late: their number counts, and not their rate.
-            let is_late = self.now_ns - due_ns > LATE_NS && due_now.saturating_sub(self.course.due) >= FEW;
+            // As frames of a trial. Connections to hold may be opened late: their number counts, and not
+            // their rate.
+            let is_late = self.now_ns - due_ns > LATE.as_nanos() as u64
+                && due_now.saturating_sub(self.course.due) >= FEW;
             if load.concurrent.is_none() && is_late {
                 self.course.shortfall += 1;
                 continue;

@@ -3,13 +3,11 @@
 use crate::content::Content;
 use crate::sequence::Sequence;
 use kpps_frames::checksum::{Sum, checksum};
-use kpps_frames::{Mac, ethernet, ipv4, tcp};
+use kpps_frames::{Mac, Size, ethernet, ipv4, tcp};
 use std::net::Ipv4Addr;
 
 /// The longest headers that [`Sending::write`] makes, in bytes: with the option of a SYN.
 pub const MOST_HEADER_BYTES: usize = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES + tcp::HEADER_BYTES + 4;
-/// The shortest frame in bytes, without FCS.
-const LEAST_FRAME_BYTES: usize = 60;
 /// The TTL of our packets.
 const TTL: u8 = 64;
 /// The option with the largest segment that an end takes (RFC 9293, 3.2: kind and length), the options of one
@@ -166,7 +164,7 @@ impl Sending<'_> {
         let tcp_bytes = tcp::HEADER_BYTES + options + self.data_bytes();
         let bytes = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES + tcp_bytes;
         let total = u16::try_from(ipv4::HEADER_BYTES + tcp_bytes).ok()?;
-        let length = bytes.max(LEAST_FRAME_BYTES);
+        let length = bytes.max(Size::MIN.bytes_without_fcs().into());
         let frame = frame.get_mut(..length)?;
         frame[bytes..].fill(0);
         let (header, rest) = frame.split_at_mut(ethernet::HEADER_BYTES);

@@ -1,6 +1,6 @@
 //! Fields whose values change from frame to frame, and the checksums over them.
 
-use crate::checksum::updated;
+use crate::checksum::{Sum, updated};
 use crate::field;
 use crate::pattern::{Pattern, most_of};
 use alloc::vec::Vec;
@@ -93,20 +93,6 @@ impl Place {
     }
 }
 
-/// The sum of 16-bit words, folded.
-#[inline]
-fn folded(mut words: u128) -> u16 {
-    let mut sum = 0_u64;
-    while words > 0 {
-        sum += (words & 0xffff) as u64;
-        words >>= 16;
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
 impl Edit {
     /// Writes the value of this frame.
     #[inline]
@@ -119,6 +105,7 @@ impl Edit {
         }
         // The changes so far: of the field, and of each checksum.
         let mut changes = [(0, 0); MOST_SUMS + 1];
+        let folded = |words: u128| Sum::new().with(&words.to_be_bytes()).folded();
         changes[0] = (folded(old), folded(new));
         for (sum, n) in self.sums.iter().zip(1..=MOST_SUMS) {
             let at = usize::from(sum.at);
@@ -156,11 +143,6 @@ impl Edits {
     /// Whether no field changes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// The fields.
-    pub fn all(&self) -> &[Edit] {
-        &self.0
     }
 
     /// The number of frames after which all values repeat; `None` if they do not, or not within 2⁶⁴ frames.

@@ -10,6 +10,14 @@ use core::str::FromStr;
 /// The most flows; each has its own headers in memory.
 pub const MOST_FLOWS: u32 = 100_000;
 
+/// The finaliser of SplitMix64 (public domain, S. Vigna).
+#[inline]
+pub(crate) const fn mixed(mut mix: u64) -> u64 {
+    mix = (mix ^ mix >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mix = (mix ^ mix >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mix ^ mix >> 31
+}
+
 /// The order in which the values of a range come: counting up by a step, or at random, the same in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
@@ -48,13 +56,10 @@ impl Order {
     fn distance(self, n: u32, count: u32) -> u32 {
         match self {
             Self::Steps(step) => n % count * step,
-            // The finaliser of SplitMix64 (public domain, S. Vigna).
             Self::Random(seed) => {
                 let mut mix = (u64::from(n) << 32 | u64::from(seed)).wrapping_add(1);
                 mix = mix.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(count);
-                mix = (mix ^ mix >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                mix = (mix ^ mix >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-                ((mix ^ mix >> 31) % u64::from(count)) as u32
+                (mixed(mix) % u64::from(count)) as u32
             }
         }
     }

@@ -1,10 +1,11 @@
 //! Patterns: the values that a header field takes from frame to frame.
 
 use crate::Mac;
+use crate::flows::mixed;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The most values of a pattern that come in turn. A list holds each of them in memory.
 pub const MOST_VALUES: u32 = 1 << 24;
@@ -131,15 +132,11 @@ pub const fn most_of(bits: u32) -> u128 {
     if bits >= u128::BITS { u128::MAX } else { (1 << bits) - 1 }
 }
 
-/// 128 random bits of a number: the finaliser of SplitMix64 (public domain, S. Vigna), twice.
+/// 128 random bits of a number.
 #[inline]
 fn random(n: u64, seed: u64) -> u128 {
-    let mix = |value: u64| {
-        let mut mix = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix = (mix ^ mix >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mix = (mix ^ mix >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mix ^ mix >> 31
-    };
+    // As SplitMix64 steps.
+    let mix = |value: u64| mixed(value.wrapping_add(0x9e37_79b9_7f4a_7c15));
     let low = mix(n ^ mix(seed));
     u128::from(mix(low)) << 64 | u128::from(low)
 }
@@ -166,22 +163,12 @@ impl Format {
                 Some(digits) => u128::from_str_radix(digits, 16).ok(),
                 None => text.parse().ok(),
             },
-            Self::Mac => text.parse().ok().map(Self::of_mac),
+            Self::Mac => text
+                .parse()
+                .ok()
+                .map(|Mac([a, b, c, d, e, f])| u64::from_be_bytes([0, 0, a, b, c, d, e, f]).into()),
             Self::Ipv4 => text.parse::<Ipv4Addr>().ok().map(|it| u32::from(it).into()),
             Self::Ipv6 => text.parse::<Ipv6Addr>().ok().map(u128::from),
-        }
-    }
-
-    /// The value of a MAC address.
-    pub fn of_mac(Mac([a, b, c, d, e, f]): Mac) -> u128 {
-        u64::from_be_bytes([0, 0, a, b, c, d, e, f]).into()
-    }
-
-    /// The value of an IP address.
-    pub fn of_ip(address: IpAddr) -> u128 {
-        match address {
-            IpAddr::V4(address) => u32::from(address).into(),
-            IpAddr::V6(address) => address.into(),
         }
     }
 

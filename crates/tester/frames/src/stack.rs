@@ -9,7 +9,8 @@ use crate::ethernet::{TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use crate::headers::{TYPE_MPLS, TYPE_SERVICE_VLAN};
 use crate::pattern::{BadPattern, Format, Pattern};
 use crate::raw::from_hex;
-use crate::{Mac, Mix, Size, Templates, field, ipv4, tag, tcp};
+use crate::templates::order;
+use crate::{Mac, Mix, Size, Templates, field, ipv4, nd, tag, tcp};
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -70,6 +71,13 @@ pub struct Field {
     bits: (u32, u32),
     /// How its values are written.
     pub format: Format,
+}
+
+impl Field {
+    /// Where it is, in a header at this place.
+    const fn place(&self, header: &Range<usize>) -> Place {
+        Place::new(header.start, self.bits.0, self.bits.1)
+    }
 }
 
 const fn number(name: &'static str, at: u32, bits: u32) -> Field {
@@ -206,7 +214,7 @@ impl Kind {
             Some(Self::Udp) => ipv4::PROTOCOL_UDP,
             Some(Self::Tcp) => ipv4::PROTOCOL_TCP,
             Some(Self::Icmp) => ipv4::PROTOCOL_ICMP,
-            Some(Self::Icmpv6) => 58,
+            Some(Self::Icmpv6) => nd::PROTOCOL,
             Some(Self::Gre) => 47,
             Some(Self::Ipv4) => 4,
             Some(Self::Ipv6) => 41,
@@ -231,14 +239,12 @@ impl Kind {
     }
 }
 
-/// A header and the fields that differ from the usual ones.
+/// A header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Header {
     kind: Kind,
     /// Own bytes.
     bytes: Vec<u8>,
-    /// Fields with their patterns, in the order in which they were set.
-    fields: Vec<(Field, Pattern)>,
 }
 
 /// The stations and addresses of frames where no pattern sets them: the sender's first.
@@ -255,8 +261,8 @@ pub struct Between {
 pub struct Stack {
     headers: Vec<Header>,
     combine: Combine,
-    /// The fields with patterns in the order in which they were set, each with its header.
-    order: Vec<(usize, Field)>,
+    /// The fields that were set, in this order: the header, the field, and its pattern.
+    fields: Vec<(usize, Field, Pattern)>,
 }
 
 /// Why there are no such frames.
@@ -319,10 +325,10 @@ impl Stack {
                 Some(kind) => (kind, Vec::new()),
                 None => (Kind::Bytes, own().ok_or_else(|| BadStack::Header(name.to_string()))?),
             };
-            Ok(Header { kind, bytes, fields: Vec::new() })
+            Ok(Header { kind, bytes })
         };
         let headers: Vec<Header> = text.split('/').map(header).collect::<Result<_, _>>()?;
-        let stack = Self { headers, combine: Combine::Lockstep, order: Vec::new() };
+        let stack = Self { headers, combine: Combine::Lockstep, fields: Vec::new() };
         let begins = stack.headers.first().is_some_and(|first| first.kind == Kind::Ethernet);
         let is_good = begins && stack.headers.len() <= MOST_HEADERS && stack.bytes() <= MOST_BYTES;
         if is_good { Ok(stack) } else { Err(BadStack::Form) }
@@ -374,12 +380,8 @@ impl Stack {
         if !pattern.fits(field.bits.1) {
             return Err(BadStack::Wide(name.to_string(), field.bits.1));
         }
-        if let Some(header) = self.headers.get_mut(at) {
-            header.fields.retain(|(other, _)| *other != field);
-            header.fields.push((field, pattern));
-            self.order.retain(|other| *other != (at, field));
-            self.order.push((at, field));
-        }
+        self.fields.retain(|(header, other, _)| (*header, *other) != (at, field));
+        self.fields.push((at, field, pattern));
         Ok(())
     }
 
@@ -406,7 +408,7 @@ impl Stack {
             _ => return false,
         };
         let forms = ["type", "version", "ihl", "length", "protocol", "checksum"];
-        let has_own = self.headers.iter().any(|it| it.fields.iter().any(|(it, _)| forms.contains(&it.name)));
+        let has_own = self.fields.iter().any(|(_, field, _)| forms.contains(&field.name));
         matches!(inner, [Kind::Ipv4 | Kind::Ipv6, Kind::Udp]) && !has_own
     }
 
@@ -440,7 +442,7 @@ impl Stack {
     /// header has one only if it is the last header, or over IPv6 (RFC 6935 allows none for tunnels).
     fn has_checksum(&self, at: usize) -> bool {
         let Some(header) = self.headers.get(at) else { return false };
-        let is_set = header.fields.iter().any(|(field, _)| field.name == "checksum");
+        let is_set = self.fields.iter().any(|(it, field, _)| *it == at && field.name == "checksum");
         let is_left_out = header.kind == Kind::Udp
             && (self.headers[at + 1..].iter().any(|header| header.kind != Kind::Bytes)
                 || self.is_plain() && self.headers.iter().any(|header| header.kind == Kind::Ipv4));
@@ -476,12 +478,8 @@ impl Stack {
     /// The fields that change from frame to frame.
     fn edits(&self) -> Edits {
         let places = self.places();
-        let edit = |&(at, field): &(usize, Field)| {
-            let (_, pattern) = self.headers.get(at)?.fields.iter().find(|(it, _)| *it == field)?;
-            if pattern.is_one() {
-                return None;
-            }
-            let place = Place::new(places[at].start, field.bits.0, field.bits.1);
+        let edit = |(at, field, pattern): &(usize, Field, Pattern)| {
+            let place = field.place(&places[*at]);
             let range = place.range();
             let mut sums: Vec<Covering> = Vec::new();
             // From inside out: a checksum may cover another one.
@@ -504,20 +502,19 @@ impl Stack {
                     });
                 }
             }
-            Some(Edit { place, pattern: pattern.clone(), each: 1, sums })
+            Edit { place, pattern: pattern.clone(), each: 1, sums }
         };
-        Edits::new(self.order.iter().filter_map(edit).collect(), self.combine)
+        let changing = self.fields.iter().filter(|(.., pattern)| !pattern.is_one());
+        Edits::new(changing.map(edit).collect(), self.combine)
     }
 
     /// The first frame of a size, with zeros in place of the tag.
     fn first(&self, between: &Between, size: Size) -> Vec<u8> {
         let places = self.places();
         let mut frame = vec![0; usize::from(size.bytes_without_fcs())];
-        for (at, header) in self.headers.iter().enumerate() {
-            self.put_usual(at, between, &places, &mut frame);
-            for (field, pattern) in &header.fields {
-                Place::new(places[at].start, field.bits.0, field.bits.1).write(&mut frame, pattern.value(0));
-            }
+        (0..self.headers.len()).for_each(|at| self.put_usual(at, between, &places, &mut frame));
+        for (at, field, pattern) in &self.fields {
+            field.place(&places[*at]).write(&mut frame, pattern.value(0));
         }
         // From inside out: a checksum covers those behind it.
         for at in (0..self.headers.len()).rev().filter(|at| self.has_checksum(*at)) {
@@ -575,7 +572,7 @@ impl Stack {
                 field::put_u16(bytes, 14, u16::MAX);
             }
             Kind::Icmp => bytes[0] = crate::icmp::ECHO,
-            Kind::Icmpv6 => bytes[0] = 128,
+            Kind::Icmpv6 => bytes[0] = crate::icmp::ECHO_V6,
             Kind::Gre => field::put_u16(bytes, 2, Kind::ether_type(next)),
             // The network is valid.
             Kind::Vxlan => bytes[0] = 8,
@@ -600,7 +597,10 @@ impl Stack {
             }
             sum.with(&frame[begin..]).checksum()
         };
-        field::put_u16(frame, place, if kind == Kind::Udp && value == 0 { 0xffff } else { value });
+        match kind {
+            Kind::Udp => crate::udp::put_checksum(&mut frame[begin..], value),
+            _ => field::put_u16(frame, place, value),
+        }
     }
 
     /// The frames of a mix of sizes. The patterns take a value from frame to frame, whatever its size.
@@ -613,8 +613,6 @@ impl Stack {
         if let Some(small) = sizes.iter().find(|size| **size < least) {
             return Err(BadStack::Small(small.bytes_with_fcs(), least.bytes_with_fcs()));
         }
-        let number = |size: Size| sizes.iter().position(|other| *other == size).unwrap_or(0) as u32;
-        let order = mix.period().into_iter().map(number).collect();
         let frames = sizes.iter().map(|size| self.first(between, *size));
         let format = match self.is_plain() {
             true => tag::TagFormat::default(),
@@ -622,7 +620,13 @@ impl Stack {
         };
         let places = self.places();
         let innermost = self.headers.iter().rposition(|header| header.kind == Kind::Ethernet).unwrap_or(0);
-        Ok(Templates::of_stack(frames, order, self.bytes(), (format, places[innermost].start), self.edits()))
+        Ok(Templates::of_stack(
+            frames,
+            order(mix),
+            self.bytes(),
+            (format, places[innermost].start),
+            self.edits(),
+        ))
     }
 }
 

@@ -145,10 +145,9 @@ impl TemplateOptions<'_> {
         if self.packet.is_some() && mix.only() != sizes.first().copied() {
             return Err(Error::Size);
         }
-        let number = |size: Size| sizes.iter().position(|other| *other == size).unwrap_or(0) as u32;
         let order = match self.packet {
             Some(_) => vec![0],
-            None => mix.period().into_iter().map(number).collect(),
+            None => order(mix),
         };
         let mut all = Templates::ordered(sizes.len(), order, flows.len() as u32);
         let is_plain = self.is_plain();
@@ -212,6 +211,12 @@ impl TemplateOptions<'_> {
             }
         }
     }
+}
+
+/// The sizes of a period of a mix, by their numbers.
+pub(crate) fn order(mix: &Mix) -> Vec<u32> {
+    let number = |size: Size| mix.parts().iter().position(|part| part.0 == size).unwrap_or(0) as u32;
+    mix.period().into_iter().map(number).collect()
 }
 
 impl Templates {
@@ -419,18 +424,19 @@ impl Templates {
     /// The frame of this sequence number; `None` only without frames.
     #[inline]
     pub fn at(&self, n: u64) -> Option<Template<'_>> {
-        let (flow, size) = if self.stored.len() == 1 {
-            (0, 0)
-        } else if !self.edits.is_empty() {
-            (0, *self.order.get((n % self.order.len().max(1) as u64) as usize)? as usize)
+        let (place, flow, size) = if self.stored.len() == 1 && self.flows == 1 {
+            (0, 0, 0)
         } else {
+            let flow = (n % u64::from(self.flows.max(1))) as u32;
             // In the next round each flow begins with another size.
             let turn = (n + n / self.round.max(1)) % self.order.len().max(1) as u64;
-            ((n % u64::from(self.flows.max(1))) as u32, *self.order.get(turn as usize)? as usize)
+            let size = *self.order.get(turn as usize)? as usize;
+            // Flows that differ in fields that change have one frame.
+            let first = if self.edits.is_empty() { flow as usize * self.sizes } else { 0 };
+            (first + size, flow, size)
         };
-        let stored = self.stored.get(flow as usize * self.sizes + size)?;
+        let stored = self.stored.get(place)?;
         let head = self.heads.get(stored.at as usize..)?.get(..stored.head.into())?;
-        let flow = if self.edits.is_empty() { flow } else { (n % u64::from(self.flows.max(1))) as u32 };
         Some(Template { head, bytes: stored.bytes, flow, size })
     }
 

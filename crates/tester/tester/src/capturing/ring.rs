@@ -6,7 +6,7 @@
 
 use crate::clock::TimeOfDay;
 use crate::judging::header::Change;
-use crate::judging::kept::{Anomalies, Judged};
+use crate::judging::kept::{Anomalies, Noted};
 use kpps_frames::Templates;
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -219,7 +219,7 @@ impl Ring {
     }
 
     /// Adds a frame that the port has received, with its time in ns since 1970, or now, and its judgement.
-    pub fn received(&mut self, frame: &[u8], at_ns: Option<u64>, judged: Option<Judged>, is_answered: bool) {
+    pub fn received(&mut self, frame: &[u8], at_ns: Option<u64>, judged: Option<Noted>, is_answered: bool) {
         let at_ns = judged.and_then(|judged| judged.at_ns).or(at_ns);
         let verdict = judged.map(|judged| Verdict {
             sequence: judged.sequence,
@@ -388,8 +388,8 @@ mod tests {
         ring
     }
 
-    fn judged(sequence: u64, change: Option<Change>) -> Judged {
-        Judged { sequence: Some(sequence), flow: Some(3), change, ..Judged::default() }
+    fn judged(sequence: u64, change: Option<Change>) -> Noted {
+        Noted { sequence: Some(sequence), flow: Some(3), change, ..Noted::default() }
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
         }
         for (from, nameless) in [(8, true), (9, true), (8, false)] {
             let anomalies = Anomalies { nameless, tagless: !nameless, ..Anomalies::default() };
-            ring.received(&[from; 60], Some(9), Some(Judged { anomalies, ..Judged::default() }), false);
+            ring.received(&[from; 60], Some(9), Some(Noted { anomalies, ..Noted::default() }), false);
         }
         ring.sent(&[7; 61]);
         ring.settle(Some(&usual), |frame, _| frame[0] == 8);

@@ -1,7 +1,7 @@
 //! A port whose frames go into a ring, too.
 
 use crate::capturing::ring::Ring;
-use crate::judging::kept::Judged;
+use crate::judging::kept::Noted;
 use kpps_platform::Buffer;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_ports::port::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, Wake};
@@ -13,18 +13,18 @@ pub(crate) trait Tape: Copy {
     const KEEPS: bool;
     /// A frame was received, with its time in ns since 1970 if the kernel stamps frames, and judged if the
     /// port expects frames. Whether it was answered.
-    fn received(self, frame: &[u8], stamp: Option<u64>, judged: Option<Judged>, is_answered: bool);
+    fn received(self, frame: &[u8], stamp: Option<u64>, judged: Option<Noted>, is_answered: bool);
 }
 
 impl Tape for () {
     const KEEPS: bool = false;
     #[inline]
-    fn received(self, _: &[u8], _: Option<u64>, _: Option<Judged>, _: bool) {}
+    fn received(self, _: &[u8], _: Option<u64>, _: Option<Noted>, _: bool) {}
 }
 
 impl Tape for &RefCell<Ring> {
     const KEEPS: bool = true;
-    fn received(self, frame: &[u8], stamp: Option<u64>, judged: Option<Judged>, is_answered: bool) {
+    fn received(self, frame: &[u8], stamp: Option<u64>, judged: Option<Noted>, is_answered: bool) {
         self.borrow_mut().received(frame, stamp, judged, is_answered);
     }
 }

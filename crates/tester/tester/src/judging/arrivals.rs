@@ -20,7 +20,7 @@
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::judging::header::Change;
-use crate::judging::kept::{Anomalies, Judge, Judged, Keeper, Kept};
+use crate::judging::kept::{Anomalies, Judge, Keeper, Kept, Noted};
 use crate::judging::losses::Losses;
 use crate::judging::received::{Arrived, Findings, OfFlow, OfStream, Received};
 use crate::judging::stream::{Resemblance, StreamArrivals};
@@ -169,13 +169,13 @@ impl Arrivals {
     }
 
     /// How the last frame was judged, which is this one. Judgements are to be [noted](Self::noting).
-    pub(crate) fn judged(&mut self, frame: &[u8]) -> Judged {
+    pub(crate) fn judged(&mut self, frame: &[u8]) -> Noted {
         let noted = self.keeper.as_mut().and_then(Keeper::take_noted);
-        let tag = self.read(frame).or_else(|| self.read_shifted(frame));
-        let stream = tag.and_then(|(_, tag, _)| self.streams.get(self.stream_of(tag.stream)?));
+        let tag = self.read(frame);
+        let stream = tag.and_then(|(_, tag, _)| self.stream_of(tag.stream));
         let mut judged = noted.unwrap_or_else(|| {
             let sequence = tag.zip(stream).map(|((_, tag, _), stream)| stream.sequence_of(tag));
-            Judged { sequence, change: self.usual_change().copied(), ..Judged::default() }
+            Noted { sequence, change: self.usual_change().copied(), ..Noted::default() }
         });
         if let (Some(sequence), Some(stream)) = (judged.sequence, stream) {
             (judged.flow, judged.latest) = stream.flow_of(sequence);
@@ -205,50 +205,55 @@ impl Arrivals {
     #[inline]
     fn read(&mut self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
         let found = self.formats.first()?.read_any(frame);
-        if found.is_some() || self.formats.len() == 1 {
-            return found;
-        }
-        self.read_elsewhere(frame)
+        found.or_else(|| self.read_elsewhere(frame))
     }
 
-    /// The tag of a frame that has it at another place than the frame before.
+    /// The tag of a frame that has it at another place than the frame before, or at the place of no stream.
     #[inline(never)]
     fn read_elsewhere(&mut self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
         let others = self.formats.iter().enumerate().skip(1);
-        let (place, found) = others.filter_map(|(n, format)| Some((n, format.read_any(frame)?))).next()?;
-        self.formats.swap(0, place);
-        Some(found)
+        let found = others.filter_map(|(n, format)| Some((n, format.read_any(frame)?))).next();
+        match found {
+            Some((place, found)) => {
+                self.formats.swap(0, place);
+                Some(found)
+            }
+            None => self.read_shifted(frame),
+        }
     }
 
-    /// The stream with this number, by its index.
+    /// The index of the stream with this number, if it exists.
     #[inline]
-    fn stream_of(&self, number: u16) -> Option<usize> {
-        let at = if self.streams.len() == 1 { 0 } else { usize::from(number & !BACK) };
-        (self.streams.get(at)?.number() == number).then_some(at)
+    fn index_of(&self, number: u16) -> usize {
+        if self.streams.len() == 1 { 0 } else { usize::from(number & !BACK) }
+    }
+
+    /// The stream with this number.
+    fn stream_of(&self, number: u16) -> Option<&StreamArrivals> {
+        self.streams.get(self.index_of(number)).filter(|stream| stream.number() == number)
     }
 
     /// Counts a frame, without FCS, with the time when the kernel received it, in ns since 1970, if that is
     /// known. Returns false if it is not of these streams.
     #[inline]
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
-        let Some((trial, tag, at)) = self.read(frame).or_else(|| self.read_shifted(frame)) else {
+        let Some((trial, tag, at)) = self.read(frame) else {
             return self.take_untagged(frame, stamp);
         };
-        let Some(index) = self.stream_of(tag.stream).filter(|_| trial == self.trial) else {
+        let index = self.index_of(tag.stream);
+        let is_ours = self.streams.get(index).is_some_and(|stream| stream.number() == tag.stream);
+        if !is_ours || trial != self.trial {
             return self.take_other(frame, stamp);
-        };
+        }
         let now_ns = self.now_ns(stamp);
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
-        let Some(stream) = self.streams.get_mut(index) else { return false };
-        let Some(judged) = stream.judge(frame, (tag, at), sent_ps) else { return false };
-        self.distinct += u64::from(judged.is_first);
-        if judged.has_anomalies
-            && let Some(keeper) = &mut self.keeper
-        {
-            let (anomalies, change) = stream.anomalies();
-            keeper.keep((frame, stamp), (index, Some(judged.sequence)), anomalies, change);
-        }
         let latency_ns = self.latency_ns(now_ns, sent_ps);
+        let Some(stream) = self.streams.get_mut(index) else { return false };
+        let Some(judged) = stream.judge(frame, (tag, at), (sent_ps, latency_ns)) else { return false };
+        self.distinct += u64::from(judged.is_first);
+        if judged.has_anomalies {
+            self.keep_judged((frame, stamp), index);
+        }
         if judged.is_first
             && let Some(line) = &mut self.line
         {
@@ -262,9 +267,6 @@ impl Arrivals {
             let last = self.latency.len() - 1;
             let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
             self.latency[part].record(latency_ns);
-            if let Some(stream) = self.streams.get_mut(index) {
-                stream.time(&judged, latency_ns);
-            }
         }
         true
     }
@@ -281,6 +283,28 @@ impl Arrivals {
                 let epoch = self.epoch;
                 self.now.get_or_insert_with(|| epoch.elapsed()).as_nanos() as u64
             }
+        }
+    }
+
+    /// Keeps the frame of a stream that was judged just now, if frames with anomalies are kept.
+    #[cold]
+    fn keep_judged(&mut self, frame: (&[u8], Option<u64>), index: usize) {
+        if let Some((sequence, anomalies, change)) = self.streams.get(index).map(StreamArrivals::anomalous) {
+            self.keep(frame, (index, Some(sequence)), anomalies, change);
+        }
+    }
+
+    /// Keeps a frame with anomalies, if such frames are kept.
+    #[cold]
+    fn keep(
+        &mut self,
+        frame: (&[u8], Option<u64>),
+        number: (usize, Option<u64>),
+        anomalies: Anomalies,
+        change: Option<Change>,
+    ) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.keep(frame, number, anomalies, change);
         }
     }
 
@@ -302,10 +326,8 @@ impl Arrivals {
     #[cold]
     fn take_other(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         self.other_traffic += 1;
-        if let Some(keeper) = &mut self.keeper {
-            let anomalies = Anomalies { other_traffic: true, ..Anomalies::default() };
-            keeper.keep((frame, stamp), (0, None), anomalies, None);
-        }
+        let anomalies = Anomalies { other_traffic: true, ..Anomalies::default() };
+        self.keep((frame, stamp), (0, None), anomalies, None);
         false
     }
 
@@ -328,10 +350,8 @@ impl Arrivals {
             let now_ns = self.now_ns(stamp).saturating_sub(self.margin_ns);
             self.line.iter_mut().for_each(|line| line.take(now_ns, None));
         }
-        if let Some(keeper) = &mut self.keeper {
-            let anomalies = Anomalies { nameless, tagless: !nameless, ..Anomalies::default() };
-            keeper.keep((frame, stamp), (index, None), anomalies, None);
-        }
+        let anomalies = Anomalies { nameless, tagless: !nameless, ..Anomalies::default() };
+        self.keep((frame, stamp), (index, None), anomalies, None);
         true
     }
 

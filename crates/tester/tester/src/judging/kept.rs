@@ -50,9 +50,9 @@ impl Anomalies {
     }
 }
 
-/// The judgement of a frame when it arrives.
+/// The judgement of a frame when it arrives, as a capture of all frames needs it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Judged {
+pub(crate) struct Noted {
     /// When it arrived, in ns since 1970, if that was read for its burst.
     pub at_ns: Option<u64>,
     /// Its number and its flow, if it has a whole tag of the stream.
@@ -141,7 +141,7 @@ pub(crate) struct Keeper {
     /// Frames are kept, and not only noted.
     keeps: bool,
     /// The judgement of the last frame, if it has anomalies, until it is [taken](Self::take_noted).
-    noted: Option<Judged>,
+    noted: Option<Noted>,
 }
 
 impl Keeper {
@@ -163,7 +163,7 @@ impl Keeper {
     }
 
     /// The judgement of the last frame, if it has anomalies and was not asked for before.
-    pub fn take_noted(&mut self) -> Option<Judged> {
+    pub fn take_noted(&mut self) -> Option<Noted> {
         self.noted.take()
     }
 
@@ -176,7 +176,7 @@ impl Keeper {
         anomalies: Anomalies,
         change: Option<Change>,
     ) {
-        self.noted = Some(Judged { sequence, anomalies, change, ..Judged::default() });
+        self.noted = Some(Noted { sequence, anomalies, change, ..Noted::default() });
         if !self.keeps {
             return;
         }

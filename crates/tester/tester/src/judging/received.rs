@@ -33,21 +33,21 @@ pub struct Received {
 }
 
 impl Received {
-    /// Decides about the frames of each stream. Returns the sum of the results; `None` if there is one
-    /// stream.
-    pub fn settle_streams(&mut self, mut settle: impl FnMut(&mut OfStream) -> u64) -> Option<u64> {
+    /// Decides about the arrived frames of each stream, or of all if the fate of streams is not reported.
+    /// `settle` gets the number of missing frames, of `missing` in all. Returns the sum of its results.
+    pub fn settle(&mut self, missing: u64, mut settle: impl FnMut(u64, &mut Arrived) -> u64) -> u64 {
         if self.streams.is_empty() {
-            return None;
+            return settle(missing, &mut self.arrived);
         }
         let others: u64 = self.streams.iter().map(|stream| stream.arrived.other_traffic).sum();
         let other_traffic = self.arrived.other_traffic - others;
         self.arrived = Arrived { other_traffic, ..Arrived::default() };
         let mut sum = 0;
         for stream in &mut self.streams {
-            sum += settle(stream);
+            sum += settle(stream.missing(), &mut stream.arrived);
             self.arrived += stream.arrived;
         }
-        Some(sum)
+        sum
     }
 
     /// Removes the values that depend on the times of arrival: a clock was set.

@@ -12,7 +12,7 @@
 //! capture has once, each by its place in the nearest pass. That is right for gaps and delays of less than
 //! half of the capture.
 
-use crate::judging::kept::{Anomalies, Judged, Keeper, Kept};
+use crate::judging::kept::{Anomalies, Keeper, Kept, Noted};
 use crate::judging::received::{Arrived, Received};
 use crate::judging::stream::StreamArrivals;
 use kpps_frames::Templates;
@@ -233,7 +233,7 @@ impl Recognised {
     }
 
     /// How the last frame was judged. Judgements are to be [noted](Self::noting).
-    pub(crate) fn judged(&mut self) -> Judged {
+    pub(crate) fn judged(&mut self) -> Noted {
         self.keeper.as_mut().and_then(Keeper::take_noted).unwrap_or_default()
     }
 

@@ -134,25 +134,22 @@ pub(crate) struct StreamArrivals {
     retagged: (u64, Vec<u16>),
     /// Fragments with a whole tag.
     fragments: u64,
-    /// The anomalies of the last frame that had any, and the change of its headers unless that is damage in
-    /// any case.
-    anomalies: (Anomalies, Option<Change>),
+    /// The last frame that had anomalies: its number, the anomalies, and the change of its headers unless
+    /// that is damage in any case.
+    anomalous: (u64, Anomalies, Option<Change>),
     /// The stream's own latencies, if it is one of several.
     latency: Option<Box<Latency>>,
 }
 
 /// The judgement of a frame with a whole tag.
 pub(crate) struct Judged {
-    pub sequence: u64,
-    /// The flow in the stream.
-    pub flow: u32,
     /// Whether it is the first copy.
     pub is_first: bool,
     /// Whether its bytes are those that were sent, but for its headers.
     pub is_whole: bool,
     /// Whether its latency counts.
     pub is_timed: bool,
-    /// Whether it has [anomalies](StreamArrivals::anomalies).
+    /// Whether it has [anomalies](StreamArrivals::anomalous).
     pub has_anomalies: bool,
 }
 
@@ -191,7 +188,7 @@ impl StreamArrivals {
             unread: Vec::new(),
             retagged: (0, Vec::new()),
             fragments: 0,
-            anomalies: (Anomalies::default(), None),
+            anomalous: (0, Anomalies::default(), None),
             latency: None,
         }
     }
@@ -214,9 +211,15 @@ impl StreamArrivals {
         self.format
     }
 
-    /// Counts a frame with a whole tag of this stream at byte `at`, which was sent at this time.
+    /// Counts a frame with a whole tag of this stream at byte `at`, which was sent at this time and has this
+    /// latency.
     #[inline]
-    pub fn judge(&mut self, frame: &[u8], (tag, at): (Tag, usize), sent_ps: u64) -> Option<Judged> {
+    pub fn judge(
+        &mut self,
+        frame: &[u8],
+        (tag, at): (Tag, usize),
+        (sent_ps, latency_ns): (u64, u64),
+    ) -> Option<Judged> {
         let sequence = tag.sequence_near(self.seen.highest().unwrap_or(0));
         let template = self.templates.at(sequence)?;
         let (flow, size, length) = (template.flow, template.size, usize::from(template.bytes));
@@ -244,8 +247,8 @@ impl StreamArrivals {
             Odd::Fragment => self.fragments += 1,
         }
         let (is_first, late) = self.mark(sequence, sent_ps, flow, size);
-        let verdict = match change {
-            Some(change) if is_first => self.note(&change, header),
+        let verdict = match &change {
+            Some(change) if is_first => self.note(change, header),
             None if odd == Odd::Retagged => Verdict::Usual,
             _ => Verdict::Damaged,
         };
@@ -264,15 +267,19 @@ impl StreamArrivals {
             let corrupted = if is_first { verdict != Verdict::Usual } else { change.as_ref() != usual };
             let found =
                 Anomalies { duplicated: !is_first, reordered: late, corrupted, ..Anomalies::default() };
-            self.anomalies = (found, change.filter(|_| is_first && verdict != Verdict::Damaged));
+            let change = change.filter(|_| is_first && verdict != Verdict::Damaged);
+            self.anomalous = (sequence, found, change);
         }
-        Some(Judged { sequence, flow, is_first, is_whole, is_timed, has_anomalies })
+        if is_timed {
+            self.time(sequence, flow, is_first, latency_ns);
+        }
+        Some(Judged { is_first, is_whole, is_timed, has_anomalies })
     }
 
-    /// The anomalies of the frame that was judged just now, if it has any, and the change of its headers
-    /// unless that is damage in any case.
-    pub fn anomalies(&self) -> (Anomalies, Option<Change>) {
-        self.anomalies
+    /// The frame that was judged just now, if it has anomalies: its number, the anomalies, and the change of
+    /// its headers unless that is damage in any case.
+    pub fn anomalous(&self) -> (u64, Anomalies, Option<Change>) {
+        self.anomalous
     }
 
     /// The number of the frame with this tag.
@@ -287,17 +294,25 @@ impl StreamArrivals {
         (flow.filter(|_| self.flows.len() > 1), tally.and_then(|tally| tally.next.checked_sub(1)))
     }
 
-    /// Counts the latency of a frame that was judged just now.
+    /// Counts the latency of a frame, which is the first copy or not.
     #[inline]
-    pub fn time(&mut self, judged: &Judged, latency_ns: u64) {
+    fn time(&mut self, sequence: u64, flow: u32, is_first: bool, latency_ns: u64) {
         // Flows take turns.
         let turns = self.flows.len() as u64;
-        if let Some(flow) = self.flows.get_mut(judged.flow as usize) {
+        if let Some(flow) = self.flows.get_mut(flow as usize) {
             flow.time(latency_ns);
-            if judged.is_first {
-                flow.latest.take(judged.sequence, turns, latency_ns, &mut flow.variation);
+            if is_first {
+                flow.latest.take(sequence, turns, latency_ns, &mut flow.variation);
             }
         }
+        if self.latency.is_some() {
+            self.record(latency_ns);
+        }
+    }
+
+    /// Records a latency of its own. Of a single stream, all latencies are those of the direction.
+    #[inline(never)]
+    fn record(&mut self, latency_ns: u64) {
         if let Some(latency) = &mut self.latency {
             latency.record(latency_ns);
         }

@@ -23,8 +23,12 @@ const MOST_BURSTS: u32 = 64;
 /// How often it maintains its port.
 const MAINTAIN: Duration = Duration::from_millis(20);
 
-/// Sends one frame now. A refused one is lost, and repeated later.
-pub(crate) fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
+/// Sends one frame now, such as an answer to a question. Returns whether the port has taken it. A refused
+/// frame is lost: who asked repeats the question.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
     let Some(mut buffer) = port.pool().take() else { return Ok(false) };
     let Some(place) = buffer.bytes_mut().get_mut(..bytes.len()) else { return Ok(false) };
     place.copy_from_slice(bytes);

@@ -8,7 +8,7 @@ use crate::capturing::tap::{Tape, Tapped};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::judging::arrivals::Arrivals;
-use crate::judging::kept::Judged;
+use crate::judging::kept::Noted;
 use crate::judging::recognised::Recognised;
 use crate::judging::timeline::Timeline;
 use crate::running::attend::{Attended, send_one};
@@ -144,7 +144,7 @@ impl TestPort for LocalPort {
                     sink(bytes);
                 }
                 if let Some((ring, _)) = &mut self.ring {
-                    ring.received(bytes, stamp, is_ours.then(Judged::default), false);
+                    ring.received(bytes, stamp, is_ours.then(Noted::default), false);
                 }
                 Some(frame.buffer)
             })? > 0
@@ -507,7 +507,7 @@ impl Incoming {
     }
 
     /// How the last frame was judged, which is this one.
-    fn judged(&mut self, frame: &[u8]) -> Judged {
+    fn judged(&mut self, frame: &[u8]) -> Noted {
         match self {
             Self::Tagged(arrivals) => arrivals.judged(frame),
             Self::Recognised(recognised) => recognised.judged(),

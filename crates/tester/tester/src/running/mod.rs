@@ -16,6 +16,7 @@ pub(crate) mod testbed;
 pub(crate) mod traffic;
 pub(crate) mod trial;
 
+pub use attend::send_one;
 pub use calibrate::calibrate;
 pub use learn::FlowPlan;
 pub use local::{LocalHost, LocalPort, interface};

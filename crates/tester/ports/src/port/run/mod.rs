@@ -31,8 +31,8 @@ pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
 pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
 pub use plan::{Late, SendPlan, StreamPlan, Timetables};
-pub use schedule::Lateness;
-pub use send::{Sent, send, send_and_listen};
+pub use schedule::{LATE, Lateness};
+pub use send::{FEW, Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
 pub use steady::{
     Aside, Near, Steady, left_raised, prefer, restore_priority, use_cpus, use_priority, waited,
@@ -50,7 +50,7 @@ pub const BUDGET: usize = 64;
 pub const BURST: usize = 32;
 
 /// How often ports are maintained and the watch is asked.
-const SLOW: Duration = Duration::from_millis(20);
+pub const SLOW: Duration = Duration::from_millis(20);
 /// Frames that are taken at most when a run has ended: what came in time waits in the ports' queues, if this
 /// thread has not run for a while.
 const AT_END: usize = 1 << 16;
@@ -124,6 +124,28 @@ impl<W: Watch + ?Sized> Watch for &mut W {
     }
 }
 
+/// Maintains ports, and asks a watch whether to go on, at this time since the start.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn go_on<'p, P: Port + 'p>(
+    ports: impl IntoIterator<Item = &'p mut P>,
+    watch: &mut impl Watch,
+    elapsed: Duration,
+) -> Result<bool, Trouble> {
+    let mut glance = Glance { elapsed, ..Glance::default() };
+    for (at, port) in ports.into_iter().enumerate() {
+        port.maintain()?;
+        if watch.wants_counters() {
+            watch.counted(at, &port.counters()?);
+        }
+        let (received, sent) = port.frames();
+        glance.received += received;
+        glance.sent += sent;
+    }
+    Ok(watch.go_on(&glance))
+}
+
 /// Maintains the ports of a loop in time.
 struct Shift<'w, W> {
     watch: &'w mut W,
@@ -165,17 +187,7 @@ impl<'w, W: Watch> Shift<'w, W> {
             return Ok(true);
         }
         self.next = now + SLOW;
-        let mut glance = Glance { elapsed: now - self.started, ..Glance::default() };
-        for (at, port) in ports.iter_mut().enumerate() {
-            port.maintain()?;
-            if self.watch.wants_counters() {
-                self.watch.counted(at, &port.counters()?);
-            }
-            let (received, sent) = port.frames();
-            glance.received += received;
-            glance.sent += sent;
-        }
-        Ok(self.watch.go_on(&glance))
+        go_on(ports.iter_mut().map(|port| &mut **port), self.watch, now - self.started)
     }
 
     /// Waits until a port must be polled or maintained, or for `at_most`.

@@ -73,7 +73,7 @@ impl StreamPlan {
     }
 
     /// When its frames are due, from its beginning on.
-    fn timetable(&self) -> Timetable {
+    pub(super) fn timetable(&self) -> Timetable {
         match &self.times {
             Some(times) => Timetable::of(times.clone()),
             None => Timetable::new(self.pps, self.shape),
@@ -125,8 +125,8 @@ impl SendPlan {
 #[derive(Clone, Debug)]
 pub(super) struct TimedStream {
     table: Timetable,
-    /// The stream's part of the rate of all.
-    pps: f64,
+    /// The stream's part of the rate of all, as it was at first.
+    pub pps: f64,
     start_s: f64,
     /// How long it sends.
     duration_s: f64,
@@ -185,7 +185,7 @@ fn whole(frames: f64) -> f64 {
 
 /// When the frames of all streams of a plan are due, in s since the start.
 #[derive(Clone, Debug)]
-pub struct Timetables(pub(super) Vec<TimedStream>);
+pub struct Timetables(Vec<TimedStream>);
 
 impl Timetables {
     /// Frames that are due before a time. Times must not decrease.
@@ -206,7 +206,7 @@ impl Timetables {
 
     /// Changes the rate of all streams together from a time on; each has its part of it.
     pub fn change(&mut self, s: f64, pps: f64) {
-        let factor = pps / self.pps();
+        let factor = pps / self.0.iter().map(|stream| stream.pps).sum::<f64>();
         self.0.iter_mut().for_each(|stream| stream.change(s, factor));
     }
 
@@ -217,11 +217,6 @@ impl Timetables {
             if since_s <= 0.0 { Some(0) } else { Some(stream.table.until(since_s)?.min(stream.most)) }
         };
         self.0.iter().map(of).sum()
-    }
-
-    /// The rate of all streams together, as it was at first.
-    pub(super) fn pps(&self) -> f64 {
-        self.0.iter().map(|stream| stream.pps).sum()
     }
 }
 

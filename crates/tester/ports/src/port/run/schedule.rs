@@ -1,7 +1,7 @@
 //! Which frame of a plan comes next, and when it is due.
 
 use super::gaps::Recorder;
-use super::plan::{SendPlan, StreamPlan, TimedStream, Timetables};
+use super::plan::{SendPlan, StreamPlan, TimedStream};
 use super::shape::Timetable;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The longest delay of a frame that cannot be sent at its time. With [`Late::Skip`](super::Late::Skip) a
 /// later frame is not sent and counts as shortfall. So the load is never stretched over a longer time, and no
 /// long burst follows a pause.
-pub(super) const LATE: Duration = Duration::from_millis(1);
+pub const LATE: Duration = Duration::from_millis(1);
 
 /// How late the frames of a paced load were sent, where none was left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,10 +80,7 @@ impl One {
     /// For a plan with one stream. `delays`: whether late frames are sent, so that their delays matter.
     pub(super) fn of(plan: &SendPlan, delays: bool) -> Option<Self> {
         let [stream] = &plan.streams[..] else { return None };
-        let table = match &stream.times {
-            Some(times) => Timetable::of(times.clone()),
-            None => Timetable::new(stream.pps, stream.shape),
-        };
+        let table = stream.timetable();
         (stream.start.is_zero() && stream.duration.is_none()).then(|| Self {
             behind: table.clone(),
             due: delays.then(|| table.clone()),
@@ -195,10 +192,10 @@ impl Many {
             true => TimedStream::of(stream),
             false => TimedStream::of(&at_once(stream)),
         };
-        let tables = Timetables(plan.streams.iter().map(timed).collect());
+        let streams: Vec<_> = plan.streams.iter().map(timed).collect();
         let mut many = Self {
-            pps: tables.pps(),
-            streams: tables.0,
+            pps: streams.iter().map(|stream| stream.pps).sum(),
+            streams,
             next: BinaryHeap::with_capacity(plan.streams.len()),
             due: vec![0; plan.streams.len()],
             waiting: VecDeque::new(),

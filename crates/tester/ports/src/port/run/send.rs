@@ -2,7 +2,7 @@
 
 use super::gaps::{Gaps, Recorder};
 use super::pauses::Pauses;
-use super::plan::{Late, SendPlan, StreamPlan};
+use super::plan::{Late, SendPlan};
 use super::schedule::{LATE, Lateness, Many, One, Schedule};
 use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
@@ -47,7 +47,7 @@ pub struct Sent {
 /// The most frames that may be later than [`LATE`] at low rates, in one burst: the number that is sent at
 /// once at high rates. Otherwise each moment in which a virtual machine does not run would make a trial
 /// invalid.
-const FEW: u64 = BURST as u64;
+pub const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
 
@@ -92,14 +92,10 @@ impl Source<'_> {
         now: Duration,
     ) -> Result<usize, Trouble> {
         let now_ps = (self.since_epoch + now).as_nanos() as u64 * 1000;
-        let count = match self.plan.streams.first() {
-            Some(StreamPlan { frames, stream, .. })
-                if schedule.is_one() && !self.plan.as_they_are && frames.only().is_some() =>
-            {
-                let frame = (frames.only(), frames.tag(), *stream);
-                self.tagged(port, frame, most, now_ps)
-            }
-            _ => {
+        let one = self.plan.streams.first().filter(|_| schedule.is_one() && !self.plan.as_they_are);
+        let count = match one.and_then(|one| Some((one.frames.only()?, one.frames.tag(), one.stream))) {
+            Some(frame) => self.tagged(port, frame, most, now_ps),
+            None => {
                 let (room, mut given) = (most.min(port.tx_space()), 0);
                 let frames = std::iter::from_fn(|| {
                     let frame = self.written(schedule, now_ps)?;
@@ -127,12 +123,12 @@ impl Source<'_> {
     fn tagged<P: Port>(
         &mut self,
         port: &mut P,
-        (frame, place, stream): (Option<Template<'_>>, TagFormat, u16),
+        (frame, place, stream): (Template<'_>, TagFormat, u16),
         most: usize,
         sent_ps: u64,
     ) -> usize {
         let Self { pool, sequences, rewrite, .. } = self;
-        let (Some(frame), Some(sequence)) = (frame, sequences.first_mut()) else { return 0 };
+        let Some(sequence) = sequences.first_mut() else { return 0 };
         let (at, bytes) = (place.offset(frame.head), frame.bytes);
         let first = *sequence;
         let mut write = |buffer: &mut PoolBuffer| {
@@ -226,10 +222,7 @@ pub fn send_and_listen<P: Port>(
         return Ok(Sent::default());
     }
     match One::of(plan, plan.late == Late::Send) {
-        Some(one) => {
-            let sent = send_in_order(port, plan, one, watch, listen)?;
-            Ok(Sent { of_streams: Vec::new(), ..sent })
-        }
+        Some(one) => send_in_order(port, plan, one, watch, listen),
         None => send_in_order(port, plan, Many::of(plan), watch, listen),
     }
 }
@@ -303,7 +296,7 @@ fn send_in_order<P: Port>(
         lateness,
         disturbance,
         given: source.sent,
-        of_streams: source.sequences,
+        of_streams: if schedule.is_one() { Vec::new() } else { source.sequences },
         skipped: source.skipped,
     })
 }

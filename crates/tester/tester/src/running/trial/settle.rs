@@ -5,7 +5,7 @@ use super::offer::Offer;
 use super::outcome::{DirectionOutcome, Outcome};
 use super::run::Ended;
 use crate::accounting::ledger::{Accounts, missed};
-use crate::judging::received::{OfStream, Received};
+use crate::judging::received::Received;
 use crate::judging::timeline::{self, DirectionTotals, Timeline};
 use crate::running::test_port::SentFrames;
 use kpps_frames::rate::Rate;
@@ -146,15 +146,9 @@ fn settle_nameless(crossings: &mut [Crossing], accounts: &Accounts) {
     for crossing in crossings {
         let nameless = crossing.received.arrived.nameless;
         let missing = crossing.missing();
-        let of_stream = |stream: &mut OfStream| {
-            let own = room.min(stream.missing()).min(stream.arrived.nameless);
-            stream.arrived.settle(own);
-            room -= own;
-            own
-        };
-        let own = crossing.received.settle_streams(of_stream).unwrap_or_else(|| {
-            let own = room.min(missing).min(nameless);
-            crossing.received.arrived.settle(own);
+        let own = crossing.received.settle(missing, |missing, arrived| {
+            let own = room.min(missing).min(arrived.nameless);
+            arrived.settle(own);
             room -= own;
             own
         });
@@ -172,13 +166,8 @@ fn settle_tagless(crossings: &mut [Crossing], accounts: &Accounts) -> Vec<u64> {
     let mut room = all.saturating_sub(explained);
     let settled = crossings.iter_mut().map(|crossing| {
         let missing = crossing.missing();
-        let of_stream = |stream: &mut OfStream| {
-            let either = stream.arrived.settle_tagless(room.min(stream.missing()));
-            room -= either;
-            either
-        };
-        let either = crossing.received.settle_streams(of_stream).unwrap_or_else(|| {
-            let either = crossing.received.arrived.settle_tagless(room.min(missing));
+        let either = crossing.received.settle(missing, |missing, arrived| {
+            let either = arrived.settle_tagless(room.min(missing));
             room -= either;
             either
         });

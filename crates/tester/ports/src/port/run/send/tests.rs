@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::port::run::{Shape, Timetable};
+use crate::port::run::{Shape, StreamPlan, Timetable};
 use crate::port::{Counters, Descriptor, Link, NextPoll, Wake};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::rate::Rate;
