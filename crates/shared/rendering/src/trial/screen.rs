@@ -2,7 +2,9 @@
 
 use super::sentences;
 use crate::run::{sender, waited};
-use kpps_documents::detail::{Carried, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount};
+use kpps_documents::detail::{
+    Carried, CoreCount, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount,
+};
 use kpps_documents::words::{bits, in_kpps, rate};
 use kpps_documents::{Doubt, Latency, Trial};
 use std::fmt::Write;
@@ -14,6 +16,7 @@ fn parts(direction: &Direction) -> String {
         let SizeCount { frame_bytes_with_fcs, frames: Carried { sent, received, lost } } = size;
         let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
     }
+    text += &cores(direction);
     text += &streams(direction);
     if let Some(flows) = &direction.flows {
         let Flows { count, lossy, silent, worst } = flows;
@@ -27,6 +30,24 @@ fn parts(direction: &Direction) -> String {
             let latency = latency_ns.map(|it| sentences::flow_latency(&it)).unwrap_or_default();
             let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order{latency}");
         }
+    }
+    text
+}
+
+/// The cores of a direction, if there are several.
+fn cores(direction: &Direction) -> String {
+    let mut text = String::new();
+    if direction.cores.is_empty() {
+        return text;
+    }
+    let _ = writeln!(text, "{} cores from {} to {}:", direction.cores.len(), direction.from, direction.to);
+    for (core, count) in direction.cores.iter().enumerate() {
+        let CoreCount { sent, shortfall, received, overflow, .. } = count;
+        let _ = write!(text, "  core {core}  {sent} sent, {shortfall} shortfall, {received} received");
+        if let Some(overflow) = overflow.filter(|frames| *frames > 0) {
+            let _ = write!(text, ", {overflow} receive overflow");
+        }
+        text.push('\n');
     }
     text
 }

@@ -1,5 +1,6 @@
 //! Readings of a trial that runs: gauges, the live view, metrics, and the state that its threads share.
 
+pub(crate) mod cores;
 pub(crate) mod gauges;
 pub mod live;
 pub(crate) mod metrics;
