@@ -3,6 +3,7 @@
 use crate::calibration::{Gaps, Sender};
 use crate::json::to_json;
 use crate::round::rounded_to;
+use crate::run::Lateness;
 use crate::{Doubt, Environment, FlowLatency, Latency, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -413,6 +414,9 @@ pub struct Direction {
     /// of each core; counts are those of all cores, and percentiles those of the worst core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
+    /// How late frames were sent; only where late frames are sent, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// The results of the flows, if there are several and no file describes streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,

@@ -1,7 +1,7 @@
 //! A trial on the screen: its frames, and where the missing ones ended.
 
 use super::sentences;
-use crate::run::{sender, waited};
+use crate::run::{lateness, sender, waited};
 use kpps_documents::detail::{
     Carried, CoreCount, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount,
 };
@@ -256,7 +256,9 @@ fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
         gaps.p99_ns as f64 / 1e3,
         gaps.max_ns as f64 / 1e3
     );
-    line + &sender(&gaps) + &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall)
+    line + &lateness(direction.lateness)
+        + &sender(&gaps)
+        + &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall)
 }
 
 /// The latency and the jitter, if they are known.

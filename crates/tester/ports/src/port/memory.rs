@@ -1,8 +1,8 @@
 //! A port in memory, without a kernel: for tests and benchmarks of senders.
 
 use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, Wake};
+use kpps_platform::BufferSource;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
-use kpps_platform::{Buffer, BufferSource};
 use std::time::Instant;
 
 /// Slots of the ring.

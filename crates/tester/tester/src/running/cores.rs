@@ -186,6 +186,10 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
                     (Some(one), Some(other)) => Some(one.and(&other)),
                     (one, other) => one.or(other),
                 },
+                lateness: match (all.lateness, sent.lateness) {
+                    (Some(one), Some(other)) => Some(one.and(&other)),
+                    (one, other) => one.or(other),
+                },
                 ..all
             },
         });

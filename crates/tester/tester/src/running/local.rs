@@ -17,6 +17,7 @@ use crate::running::cores::on_threads;
 use crate::running::cores::{Came, CoreWork, together};
 use crate::running::neighbours::{self, Station};
 use crate::running::test_port::{Done, Expect, Host, LiveCounts, SentFrames, Task, TestPort};
+use crate::watching::control::StreamControl;
 use crate::watching::cores::{CoreSent, PortCores, Report};
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
@@ -24,7 +25,7 @@ use kpps_frames::Mac;
 use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    self, Aside, BUDGET, Glance, Near, PartTimetables, PlanPart, SendPlan, Steady, Watch,
+    self, Aside, BUDGET, Change, Glance, Near, PartTimetables, PlanPart, SendPlan, Steady, Watch,
     send_part_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble, wait};
@@ -335,8 +336,8 @@ struct Until<'s> {
     /// When frames are due, if they have their times; and the same table, read a little later.
     timetable: Option<PartTimetables>,
     behind: Option<PartTimetables>,
-    /// The changes of the load.
-    changes: Vec<RateChange>,
+    /// The changes of the load of all streams.
+    rates: Vec<RateChange>,
     /// How many are sent at most.
     most: u64,
     /// The frames that were due so far, and the frames given to the port.
@@ -349,6 +350,8 @@ struct Until<'s> {
     line: Option<Timeline>,
     /// The end of the interval under way, in ns since the epoch.
     next_ns: u64,
+    /// The question for counts of streams that is not answered.
+    question: Option<u64>,
 }
 
 impl<'s> Until<'s> {
@@ -360,7 +363,7 @@ impl<'s> Until<'s> {
             before,
             behind: timetable.clone().filter(|_| task.every.is_some()),
             timetable,
-            changes: Vec::new(),
+            rates: Vec::new(),
             most: part.most().unwrap_or(u64::MAX),
             due: 0,
             given: 0,
@@ -368,6 +371,7 @@ impl<'s> Until<'s> {
             begun: Duration::ZERO,
             line: task.every.map(Timeline::new),
             next_ns: 0,
+            question: None,
         }
     }
 
@@ -378,14 +382,19 @@ impl<'s> Until<'s> {
 
     /// Changes the load.
     #[cold]
-    fn change(&mut self, elapsed: Duration, pps: f64) {
+    fn change(&mut self, elapsed: Duration, changes: &[Change]) {
         let at_s = elapsed.as_secs_f64();
         for table in [&mut self.timetable, &mut self.behind].into_iter().flatten() {
-            table.change(at_s, pps);
+            changes.iter().for_each(|change| table.change(at_s, *change));
         }
-        let whole = self.timetable.as_ref().and_then(|table| table.until(self.duration.as_secs_f64()));
-        self.most = whole.unwrap_or(u64::MAX);
-        self.changes.push(RateChange { at_s, offered_pps: pps });
+        for change in changes {
+            if let Change::Load(offered_pps) = *change {
+                let whole =
+                    self.timetable.as_ref().and_then(|table| table.until(self.duration.as_secs_f64()));
+                self.most = whole.unwrap_or(u64::MAX);
+                self.rates.push(RateChange { at_s, offered_pps });
+            }
+        }
     }
 
     /// Counts what became due in the intervals that have ended.
@@ -418,17 +427,36 @@ impl Watch for Until<'_> {
             self.shortfall = self.shortfall.max(due.saturating_sub(self.given));
             self.report.falls_short(self.shortfall);
         }
+        !self.report.state().is_abandoned() && !self.report.state().control().is_some_and(StreamControl::ends)
+    }
+    fn sends_rest(&self) -> bool {
         !self.report.state().is_abandoned()
     }
     fn begins(&mut self, since_epoch: Duration) {
         self.begun = since_epoch;
     }
     #[inline]
-    fn new_rate(&mut self, elapsed: Duration) -> Option<f64> {
-        let pps = self.report.state().rate_pps()?;
-        let is_new = self.changes.last().is_none_or(|last| last.offered_pps != pps);
-        is_new.then(|| self.change(elapsed, pps))?;
-        Some(pps)
+    fn changes(&mut self, elapsed: Duration) -> Vec<Change> {
+        let mut changes =
+            self.report.state().control().map_or_else(Vec::new, |control| control.changes(self.report.at()));
+        let rate = self.report.state().rate_pps();
+        let is_new = |pps: &f64| self.rates.last().is_none_or(|last| last.offered_pps != *pps);
+        changes.extend(rate.filter(is_new).map(Change::Load));
+        if !changes.is_empty() {
+            self.change(elapsed, &changes);
+        }
+        changes
+    }
+    #[inline]
+    fn wants_streams(&mut self) -> bool {
+        self.question =
+            self.report.state().control().and_then(|control| control.asks_sender(self.report.at()));
+        self.question.is_some()
+    }
+    fn streams(&mut self, frames: &[u64], are_sending: &[bool]) {
+        if let (Some(control), Some(question)) = (self.report.state().control(), self.question) {
+            control.sent(self.report.at(), question, frames, are_sending);
+        }
     }
     #[inline]
     fn sent(&mut self, elapsed: Duration, frames: usize) {
@@ -632,6 +660,12 @@ fn work<P: Port, T: Tape>(
         {
             arrivals.follow(gain);
         }
+        if let Some(control) = state.control()
+            && let (Some(question), Some(Incoming::Tagged(arrivals))) =
+                (control.asks_receiver(1 - task.at), &*incoming)
+        {
+            control.received(1 - task.at, question, arrivals.of_streams());
+        }
         if taken == 0 || calls.is_multiple_of(32) {
             counting.look(port, incoming.as_ref(), &report)?;
         }
@@ -700,9 +734,10 @@ fn transmit<P: Port>(
         }
     };
     report.sends(frames);
+    report.state().control().into_iter().for_each(|control| control.has_sent(task.at, &sent.of_streams));
     report.has_sent(core_sent(task, part, frames, &sent));
-    let run::Sent { intended, elapsed, gaps, disturbance, given, of_streams, skipped, .. } = sent;
-    let Until { begun, changes: rate_changes, line, .. } = until;
+    let run::Sent { intended, elapsed, gaps, disturbance, given, of_streams, skipped, lateness, .. } = sent;
+    let Until { begun, rates: rate_changes, line, .. } = until;
     let sent = SentFrames {
         intended,
         frames,
@@ -714,6 +749,7 @@ fn transmit<P: Port>(
         gaps,
         disturbance,
         rate_changes,
+        lateness,
     };
     (sent, line, trouble)
 }

@@ -7,11 +7,12 @@
 //! the plan exactly. No core waits for another, and they share nothing.
 //!
 //! A stream with one flow cannot be divided: the first core sends it, and the others only receive. Frames of
-//! a capture have no tags and cannot be divided either.
+//! a capture have no tags and cannot be divided either, nor can a plan whose streams are started, stopped and
+//! changed meanwhile.
 
 use super::gaps::Recorder;
 use super::numbers::Numbers;
-use super::plan::{SendPlan, Timetables};
+use super::plan::{Change, SendPlan, Timetables};
 use super::schedule::{LATE, Lateness, Schedule};
 use super::shape::Timetable;
 use std::time::Duration;
@@ -31,7 +32,7 @@ impl PlanPart {
     /// The number of parts into which a plan can be divided for this number of cores: 1 if it cannot.
     pub fn possible(plan: &SendPlan, cores: usize) -> usize {
         let most = match &plan.streams[..] {
-            _ if plan.as_they_are => 1,
+            _ if plan.as_they_are || plan.live => 1,
             [only] if only.start.is_zero() && only.duration.is_none() => only.frames.flows() as usize,
             all => all.len(),
         };
@@ -110,9 +111,9 @@ impl PartTimetables {
         self.whole.draw_until(s);
     }
 
-    /// Changes the rate of the whole plan from a time on.
-    pub fn change(&mut self, s: f64, pps: f64) {
-        self.whole.change(s, pps);
+    /// Changes the load of the whole plan from a time on.
+    pub fn change(&mut self, s: f64, change: Change) {
+        self.whole.change(s, change);
     }
 
     /// The frames of the part if the load ends at this time; `None` if chance decides.
@@ -203,13 +204,20 @@ impl Schedule for OnePart {
     fn due_before(&mut self, s: f64) -> u64 {
         self.numbers.before(self.table.before(s).ceil() as u64).min(self.most)
     }
-    fn change(&mut self, now_s: f64, pps: f64, length: Option<Duration>) {
-        for table in [&mut self.table, &mut self.behind, &mut self.due, &mut self.next] {
-            table.change(now_s, pps);
+    fn change(&mut self, now: Duration, changes: &[Change], length: Option<Duration>) {
+        for change in changes {
+            // The only stream changes by itself only in a live plan, which is not divided.
+            let Change::Load(pps) = *change else { continue };
+            for table in [&mut self.table, &mut self.behind, &mut self.due, &mut self.next] {
+                table.change(now.as_secs_f64(), pps);
+            }
+            self.known = u64::MAX;
+            let most = length.and_then(|length| self.table.until(length.as_secs_f64()));
+            self.most = most.map_or(u64::MAX, |most| self.numbers.before(most)).max(self.sent);
         }
-        self.known = u64::MAX;
-        let most = length.and_then(|length| self.table.until(length.as_secs_f64()));
-        self.most = most.map_or(u64::MAX, |most| self.numbers.before(most)).max(self.sent);
+    }
+    fn are_sending(&self) -> Vec<bool> {
+        vec![self.left() > 0]
     }
     fn gap_ns(&self) -> Option<f64> {
         None

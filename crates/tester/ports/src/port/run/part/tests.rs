@@ -120,8 +120,8 @@ proptest! {
         let mut tables: Vec<_> = parts.iter().map(|part| part.timetables().unwrap()).collect();
         let all: f64 = tables.iter_mut().map(|table| table.before(at)).sum();
         prop_assert_eq!(all.round(), whole.before(at).round());
-        whole.change(at, 2.0 * pps);
-        tables.iter_mut().for_each(|table| table.change(at, 2.0 * pps));
+        whole.change(at, Change::Load(2.0 * pps));
+        tables.iter_mut().for_each(|table| table.change(at, Change::Load(2.0 * pps)));
         prop_assert_eq!(tables.iter().map(|table| table.until(0.1)).sum::<Option<u64>>(), whole.until(0.1));
         let all: f64 = tables.iter_mut().map(|table| table.before(0.09)).sum();
         prop_assert_eq!(all.round(), whole.before(0.09).round());
@@ -129,10 +129,11 @@ proptest! {
 }
 
 #[test]
-fn one_flow_and_a_capture_cannot_be_divided() {
+fn one_flow_a_capture_and_a_live_plan_cannot_be_divided() {
     let one = plan(vec![StreamPlan { pps: 1000.0, ..StreamPlan::of(frames(1)) }]);
     let capture = SendPlan { as_they_are: true, ..plan(vec![StreamPlan::of(frames(8))]) };
-    for plan in [&one, &capture] {
+    let live = SendPlan { live: true, ..plan(vec![StreamPlan::of(frames(8)), StreamPlan::of(frames(8))]) };
+    for plan in [&one, &capture, &live] {
         assert_eq!(PlanPart::possible(plan, 4), 1);
         assert!(PlanPart::of(plan, 0, 4).is_some_and(|part| part.numbers.is_none()));
         assert!(PlanPart::of(plan, 1, 4).is_none());
