@@ -143,7 +143,9 @@ impl PortPair {
                 )
             }
             (None, _) if flows < cores => {
-                format!("cores take flows in turn, and there are {flows}: give --flows {cores}, or more")
+                format!(
+                    "cores take flows in turn, and there are {flows}: give --flows {cores}, or more (a replay runs on one core)"
+                )
             }
             _ => return Ok(()),
         };

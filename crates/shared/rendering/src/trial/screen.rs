@@ -42,8 +42,9 @@ fn cores(direction: &Direction) -> String {
     }
     let _ = writeln!(text, "{} cores from {} to {}:", direction.cores.len(), direction.from, direction.to);
     for (core, count) in direction.cores.iter().enumerate() {
-        let CoreCount { sent, shortfall, received, overflow, .. } = count;
-        let _ = write!(text, "  core {core}  {sent} sent, {shortfall} shortfall, {received} received");
+        let CoreCount { cpu, sent, shortfall, received, overflow } = count;
+        let cpu = cpu.map_or_else(String::new, |cpu| format!(" (CPU {cpu})"));
+        let _ = write!(text, "  core {core}{cpu}  {sent} sent, {shortfall} shortfall, {received} received");
         if let Some(overflow) = overflow.filter(|frames| *frames > 0) {
             let _ = write!(text, ", {overflow} receive overflow");
         }
@@ -248,8 +249,10 @@ fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
     let known = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?)));
     let Some((gaps, within)) = known else { return String::new() };
     let intended = gaps.intended_ns.map(|ns| format!("{:.3} µs", ns / 1e3));
+    let several = !direction.cores.is_empty();
     let line = format!(
-        "gaps of {}: {:.2} % within 10 µs of {}, p99 {:.1} µs, max {:.1} µs\n",
+        "gaps of {}{}: {:.2} % within 10 µs of {}, p99 {:.1} µs, max {:.1} µs\n",
+        if several { "each core of " } else { "" },
         direction.from,
         100.0 * within,
         intended.as_deref().unwrap_or("their own lengths"),
@@ -257,7 +260,7 @@ fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
         gaps.max_ns as f64 / 1e3
     );
     line + &lateness(direction.lateness)
-        + &sender(&gaps)
+        + &if several { String::new() } else { sender(&gaps) }
         + &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall)
 }
 

@@ -91,6 +91,11 @@ impl SentNumbers {
         })
     }
 
+    /// How many numbers before `end` were not sent.
+    pub fn unsent_before(&self, end: u64) -> u64 {
+        self.parts.iter().map(|(numbers, sent)| numbers.before(end).saturating_sub(*sent)).sum()
+    }
+
     /// The sent frames of a flow.
     pub fn of_flow(&self, flow: u32) -> u64 {
         self.parts.iter().map(|(numbers, sent)| numbers.of_flow(flow, *sent)).sum()
@@ -133,7 +138,10 @@ mod tests {
             prop_assert_eq!(numbers.end(), set.last().map_or(0, |last| last + 1));
             let unsent: BTreeSet<u64> = numbers.unsent().collect();
             let others: BTreeSet<u64> = (0..numbers.end()).filter(|number| !set.contains(number)).collect();
-            prop_assert_eq!(unsent, others);
+            prop_assert_eq!(&unsent, &others);
+            for end in [0, numbers.end() / 2, numbers.end()] {
+                prop_assert_eq!(numbers.unsent_before(end), others.range(..end).count() as u64);
+            }
             for flow in 0..flows {
                 let own = set.iter().filter(|number| *number % u64::from(flows) == u64::from(flow)).count();
                 prop_assert_eq!(numbers.of_flow(flow), own as u64);

@@ -36,7 +36,7 @@ fn frame(templates: &Templates, sequence: u64, change: u8) -> Vec<u8> {
 fn judges(templates: &Arc<Templates>, cores: usize) -> Vec<Arrivals> {
     let epoch = Instant::now();
     let judge = |_| {
-        let one = Arrivals::new(STREAM, templates.clone(), epoch, 64).in_parts(1, Duration::from_millis(2));
+        let one = Arrivals::new(STREAM, templates.clone(), epoch, 700).in_parts(1, Duration::from_millis(2));
         if cores > 1 { one.beside_others() } else { one }
     };
     (0..cores).map(judge).collect()

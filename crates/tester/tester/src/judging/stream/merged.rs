@@ -136,16 +136,17 @@ impl StreamArrivals {
         let one = [sent];
         let by_cores = if by_cores.is_empty() { &one[..] } else { by_cores };
         shared.sent = SentNumbers::of(self.templates.flows(), by_cores);
-        for number in shared.sent.unsent() {
-            if self.seen.needs_room(number) {
-                self.seen.make_room(number);
+        let unsent = shared.sent.unsent_before(shared.sent.end());
+        if !shared.is_unknown && unsent as f64 <= MOST_UNSENT * shared.sent.all() as f64 {
+            for number in shared.sent.unsent() {
+                if self.seen.needs_room(number) {
+                    self.seen.make_room(number);
+                }
+                self.seen.mark(number);
             }
-            shared.unsent += u64::from(self.seen.mark(number));
-        }
-        let is_in_step = shared.unsent as f64 <= MOST_UNSENT * shared.sent.all() as f64;
-        if !shared.is_unknown && is_in_step {
             self.find_losses(&mut shared);
         }
+        shared.unsent = shared.sent.unsent_before(self.seen.end());
         self.shared = Some(shared);
     }
 
@@ -187,7 +188,9 @@ impl StreamArrivals {
 
     /// The number of sent frames of each size.
     pub(super) fn sent_of_sizes(&self, sent: u64) -> Vec<u64> {
-        let Some(shared) = &self.shared else { return self.templates.of_sizes(sent) };
+        let Some(shared) = self.shared.as_ref().filter(|_| self.sizes.len() > 1) else {
+            return self.templates.of_sizes(sent);
+        };
         let mut sizes = self.templates.of_sizes(shared.sent.end());
         for number in shared.sent.unsent() {
             let size = self.templates.at(number).and_then(|frame| sizes.get_mut(frame.size));
