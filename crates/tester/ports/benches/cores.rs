@@ -2,6 +2,8 @@
 //!
 //! Frames of eight flows go as fast as possible into a port in memory. Each round measures one core and two
 //! cores, one after the other; the table has the best of each, and their ratio, which depends on free cores.
+//! The frames of a second of each thread's CPU time show the ratio that two free cores would have: other
+//! programs do not change it, but for the caches that they use.
 //! Then the program runs itself under callgrind and prints the instructions of a frame, sent by one core as
 //! the whole plan and as half of it. It fails if the half costs more than [`MOST_RATIO`] of the whole, or
 //! without valgrind. Without `--bench` (as `cargo test` calls it) it sends a few frames.
@@ -12,6 +14,7 @@ use kpps_frames::{Mix, Size, Templates};
 use kpps_platform::memory::{BufferPool, Memory};
 use kpps_ports::port::run::{BUDGET, Glance, PlanPart, SendPlan, StreamPlan, Watch, send_part_and_listen};
 use kpps_ports::port::{MemoryPort, Port, Trouble};
+use rustix::time::{ClockId, clock_gettime};
 use std::net::IpAddr;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Barrier};
@@ -64,26 +67,38 @@ fn pool(cores: usize) -> Result<BufferPool, String> {
     memory.pool(cores * BUFFERS, BUFFER_BYTES, None).map_err(|error| format!("{error:?}"))
 }
 
-/// Sends the parts of a plan, each on a thread. Returns the frames of a second.
-fn send(plan: &SendPlan, cores: usize, length: Option<Duration>) -> Result<f64, String> {
+/// The CPU time of this thread so far, in s.
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Sends the parts of a plan, each on a thread. Returns the frames of a second, and of a second of each
+/// thread's CPU time.
+fn send(plan: &SendPlan, cores: usize, length: Option<Duration>) -> Result<[f64; 2], String> {
     let pool = pool(cores)?;
     let together = Barrier::new(cores);
-    let work = |core: usize| -> Result<f64, Trouble> {
+    let work = |core: usize| -> Result<[f64; 2], Trouble> {
         let mut port = MemoryPort::new(pool.clone());
         let part = PlanPart::of(plan, core, cores);
         together.wait();
-        let Some(part) = part else { return Ok(0.0) };
+        let Some(part) = part else { return Ok([0.0; 2]) };
+        let before_s = cpu_s();
         let mut listen = |port: &mut MemoryPort| port.receive(BUDGET, |frame| Some(frame.buffer));
         let sent = send_part_and_listen(&mut port, &part, &mut For(length), &mut listen)?;
-        Ok(sent.sent as f64 / sent.elapsed.as_secs_f64())
+        Ok([sent.elapsed.as_secs_f64(), cpu_s() - before_s].map(|s| sent.sent as f64 / s))
     };
     std::thread::scope(|scope| {
+        let work = &work;
         let threads: Vec<_> = (0..cores).map(|core| scope.spawn(move || work(core))).collect();
-        let each = threads.into_iter().map(|thread| match thread.join() {
+        let mut each = threads.into_iter().map(|thread| match thread.join() {
             Ok(sent) => sent.map_err(|trouble| trouble.to_string()),
             Err(_) => Err("a sender panicked".into()),
         });
-        each.sum()
+        each.try_fold([0.0; 2], |sum, more| {
+            let more = more?;
+            Ok([sum[0] + more[0], sum[1] + more[1]])
+        })
     })
 }
 
@@ -117,16 +132,20 @@ fn count(parts: usize, frames: u64) -> Result<u64, String> {
 
 fn table() -> Result<bool, String> {
     let plan = plan(None).map_err(|error| error.to_string())?;
-    let mut best = [0.0_f64; 2];
+    let mut best = [[0.0_f64; 2]; 2];
     for _ in 0..ROUNDS {
         for (best, cores) in best.iter_mut().zip([1, 2]) {
-            *best = best.max(send(&plan, cores, Some(LENGTH))?);
+            let sent = send(&plan, cores, Some(LENGTH))?;
+            best.iter_mut().zip(sent).for_each(|(best, sent)| *best = best.max(sent));
         }
     }
     let [alone, both] = best;
-    println!("frames a second into a port in memory: the best of {ROUNDS} rounds\n");
-    println!("one core   {:>8.0} kpps", alone / 1e3);
-    println!("two cores  {:>8.0} kpps  {:.2} of one\n", both / 1e3, both / alone);
+    println!(
+        "frames into a port in memory, the best of {ROUNDS} rounds: of a second, and of a second of CPU time\n"
+    );
+    println!("one core   {:>8.0} kpps          {:>8.0} kpps", alone[0] / 1e3, alone[1] / 1e3);
+    let [wall, cpu] = [both[0] / alone[0], both[1] / alone[1]];
+    println!("two cores  {:>8.0} kpps ({wall:.2})   {:>8.0} kpps ({cpu:.2})\n", both[0] / 1e3, both[1] / 1e3);
     let slope = |parts| -> Result<f64, String> {
         Ok((count(parts, 2 * FRAMES)? as f64 - count(parts, FRAMES)? as f64) / FRAMES as f64)
     };
