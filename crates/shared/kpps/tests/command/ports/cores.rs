@@ -15,6 +15,7 @@ fn a_trial_reports_each_core() {
     jsonschema::validate(&schema, &trial).unwrap();
     assert!(output.status.success() || is_short_of_cpu(&output), "{trial}");
     assert_eq!((&trial["intended"], &trial["reordered"]), (&3200.into(), &0.into()), "{trial}");
+    assert_eq!(trial["environment"]["system"]["cores of packet:a"], "2", "{trial}");
     let way = &trial["directions"][0];
     for (count, all) in [("sent", "sent"), ("shortfall", "shortfall"), ("received", "received")] {
         let cores = way["cores"].as_array().unwrap().iter().map(|core| core[count].as_u64().unwrap());
