@@ -46,10 +46,13 @@ impl CoreWork {
         Self { trouble: Some(trouble), ..Self::default() }
     }
 
-    fn row(&self) -> OfCore {
+    /// The work of this core, with this part of the plan.
+    fn row(&self, part: Option<&PlanPart>) -> OfCore {
+        // A frame that is due at the very end is not.
+        let most = part.and_then(PlanPart::most).unwrap_or(u64::MAX);
         OfCore {
             cpu: self.sent.gaps.and_then(|gaps| gaps.got?.cpu),
-            intended: self.sent.intended,
+            intended: self.sent.intended.min(most),
             sent: self.sent.frames,
             received: match &self.came {
                 Came::Tagged(arrivals) => arrivals.received(),
@@ -100,7 +103,8 @@ pub(crate) fn together(
     (task, state): (&Task, &TrialState),
     name: &str,
 ) -> Done {
-    let rows: Vec<_> = works.iter().map(CoreWork::row).collect();
+    let rows = works.iter().zip(parts).map(|(work, part)| work.row(part.as_ref()));
+    let rows: Vec<_> = rows.collect();
     let mut trouble = works.iter_mut().find_map(|work| work.trouble.take());
     trouble = trouble.map(|trouble| trouble.at(name));
     let counters = |count: fn(&Counters, &Counters) -> Option<u64>| -> Option<u64> {

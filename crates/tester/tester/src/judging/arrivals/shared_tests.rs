@@ -52,13 +52,13 @@ fn together(judges: Vec<Arrivals>, sent: u64, by_cores: &[u64]) -> (Received, Ve
 }
 
 /// The findings, as numbers: counts, flows, sizes, the runs of lost frames.
-type Found = (Arrived, Vec<OfFlow>, Vec<(u64, u64)>, Option<[u64; 5]>, Option<Duration>);
+type Found = (Arrived, Vec<OfFlow>, Vec<(u64, u64)>, Option<[u64; 5]>);
 
 fn found(received: &Received) -> Found {
     let runs = received
         .losses
         .map(|it| [it.first.first, it.first.frames, it.longest.first, it.longest.frames, it.frames]);
-    (received.arrived, received.flows.clone(), received.sizes.clone(), runs, received.last_gap)
+    (received.arrived, received.flows.clone(), received.sizes.clone(), runs)
 }
 
 proptest! {
@@ -107,7 +107,9 @@ proptest! {
         prop_assert_eq!(found(&one), found(&all));
         prop_assert_eq!(times[0].frames(), other_times[0].frames());
         prop_assert_eq!(times[0].variation.pairs, other_times[0].variation.pairs);
+        // One judge takes the time of the first frame after a gap, whatever fills the gap's end later.
         if is_in_order {
+            prop_assert_eq!(one.last_gap, all.last_gap);
             let of = |losses: Losses| [losses.first, losses.longest].map(|lost| lost.times_ps(0, sent * 1_000_000));
             prop_assert_eq!(one.losses.map(of), all.losses.map(of));
         }

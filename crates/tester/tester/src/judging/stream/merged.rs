@@ -3,7 +3,8 @@
 //!
 //! All frames of a flow come to one core, so each core finds the frames of its flows that are out of order. A
 //! frame that came to two cores is a duplicate; its latency counts on both. Frames are lost if they came to
-//! no core and were sent ([`SentNumbers`]).
+//! no core and were sent ([`SentNumbers`]). The times around a loss are those of the frames before and after
+//! it by their numbers, even if these came late.
 
 use super::{FlowTally, Losses, Lost, SendTimes, SentNumbers, SequenceGap, Shared, StreamArrivals, Unread};
 
