@@ -177,7 +177,7 @@ fuzz: install-build-tools
 # Instructions per packet (valgrind) and simulated packets per second.
 bench: install-build-tools install-test-tools
 	cargo bench --package kpps-driver --package kpps-sim
-	cargo bench --package kpps-ports --bench instructions
+	cargo bench --package kpps-ports --bench instructions --bench cores
 
 # Our ports and what others send with, taking turns over a veth pair. Takes root.
 peers: install-build-tools install-peers

@@ -363,6 +363,23 @@ pub struct StreamCount {
     pub loss: Option<LossTimes>,
 }
 
+/// The work of one of several cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreCount {
+    /// The CPU that the sending core had for itself; absent if it shared one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Frames that the core of the sending port sent.
+    pub sent: u64,
+    /// Its shortfall: frames that it could not send at their time.
+    pub shortfall: u64,
+    /// Frames that came to the core of the receiving port, without duplicates. The kernel or the card chooses
+    /// the core of a flow, so the sending core with this number sent other frames.
+    pub received: u64,
+    /// Its receive overflow: frames that found its queue full; null if its port does not count them.
+    pub overflow: Option<u64>,
+}
+
 /// One direction of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Direction {
@@ -393,7 +410,8 @@ pub struct Direction {
     /// The source of arrival times.
     #[serde(default)]
     pub arrival: Arrival,
-    /// The gaps between frames, if they were paced.
+    /// The gaps between frames, if they were paced. With several cores these are the gaps between the frames
+    /// of each core; counts are those of all cores, and percentiles those of the worst core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
     /// How late frames were sent; only where late frames are sent, too.
@@ -408,6 +426,9 @@ pub struct Direction {
     /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,
+    /// The work of each core, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<CoreCount>,
     /// The changes of the load while frames were sent. Before the first change, the load was the requested
     /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

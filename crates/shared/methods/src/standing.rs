@@ -33,6 +33,13 @@ impl StandingQueue {
         self.least_ns[part] = self.least_ns[part].min(took_ns);
     }
 
+    /// Adds the frames of another record of the same time.
+    pub fn add(&mut self, other: &Self) {
+        for (least_ns, other_ns) in self.least_ns.iter_mut().zip(other.least_ns) {
+            *least_ns = (*least_ns).min(other_ns);
+        }
+    }
+
     /// The number of frames by which queues grew in the measured time. `arrived` is the number of arrived
     /// frames that were sent in this time. The result is `None` if a part of the time has no arrived frame.
     ///

@@ -59,6 +59,7 @@ fn page(trial: &DetailedTrial) -> String {
             section { h2 { "Where frames ended" } (ended(trial)) }
             section { h2 { "Latency" } (latency(trial)) }
             @if trial.directions.iter().any(|way| way.flows.is_some()) { section { h2 { "Flows" } (flows(trial)) } }
+            @if trial.directions.iter().any(|way| !way.cores.is_empty()) { section { h2 { "Cores" } (cores(trial)) } }
             @if trial.directions.iter().any(|way| !way.streams.is_empty()) { section { h2 { "Streams" } (streams(trial)) } }
             (series::section(trial))
             @if !trial.cpus.is_empty() { section { h2 { "CPU time" } (cpus(trial)) } }
@@ -148,6 +149,26 @@ fn flows(trial: &DetailedTrial) -> Markup {
                         @for count in [it.frames.sent, it.frames.received, it.frames.lost, it.reordered] { td { (count) } }
                         @let of = |time: fn(&FlowLatency) -> Option<u64>| it.latency_ns.as_ref().and_then(time);
                         @for ns in [of(|it| Some(it.min)), of(|it| Some(it.mean)), of(|it| Some(it.max)), of(|it| it.jitter)] { td { (in_us(ns)) } }
+                    }
+                } }
+            } }
+        }
+    }
+}
+
+/// The cores of all directions.
+fn cores(trial: &DetailedTrial) -> Markup {
+    markup! {
+        @for way in trial.directions.iter().filter(|way| !way.cores.is_empty()) {
+            p.hint { "From " (way.from) " to " (way.to) ":" }
+            div.scroll { table {
+                thead { tr { @for name in ["core", "CPU", "sent", "shortfall", "received", "receive overflow"] { th scope="col" { (name) } } } }
+                tbody { @for (core, it) in way.cores.iter().enumerate() {
+                    tr {
+                        th scope="row" { (core) }
+                        td { (it.cpu.map_or_else(|| "–".into(), |cpu| cpu.to_string())) }
+                        @for count in [it.sent, it.shortfall, it.received] { td { (count) } }
+                        td { (it.overflow.map_or_else(|| "–".into(), |frames| frames.to_string())) }
                     }
                 } }
             } }

@@ -231,6 +231,7 @@ pub(crate) fn done(
         taken,
         line: line.map(|line| Timeline::of(line.interval_ns, line.points.into_iter().map(point).collect())),
         follower: None,
+        cores: Vec::new(),
         trouble: None,
         unbelievable: judge.unbelievable,
     };

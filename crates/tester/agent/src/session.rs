@@ -83,7 +83,8 @@ impl OpenPort {
             .map(u16::try_from)
             .transpose()
             .map_err(|_| "a ring has at most 65535 descriptors".to_owned())?;
-        let options = Options { service: ask.service.parse().unwrap_or_default(), ring, promiscuous: true };
+        let options =
+            Options { service: ask.service.parse().unwrap_or_default(), ring, ..Options::default() };
         let name = spec.to_string();
         let used = shared.loads.take(&name).ok_or(format!("{name} is in use by another tester"))?;
         let log = |line: &str| (shared.log)(line);

@@ -52,6 +52,9 @@ pub enum Error {
         "a ring size can be chosen only for cards that kpps' own driver drives (vfio:ADDRESS, uio:ADDRESS): {0} is no such card"
     )]
     NoRing(String),
+    /// Several cores were asked for, and the port cannot have them.
+    #[error("{0} has one core: several are for interfaces (packet:IFACE, and xdp:IFACE with all its queues)")]
+    OneCore(String),
     /// The card does not support this ring size.
     #[error("a ring of {ring} descriptors: give a multiple of 8 from {least} to {most} for the {}", chip.name())]
     Ring {

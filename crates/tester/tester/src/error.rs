@@ -92,6 +92,9 @@ pub enum Error {
     /// A port cannot capture all of its frames.
     #[error("{0} cannot capture all of its frames: only ports of this host do")]
     NoCapture(String),
+    /// Ports on several cores do not do this.
+    #[error("{0} is not possible on several cores: use one core")]
+    SeveralCores(&'static str),
     /// There is not enough memory for the captured frames.
     #[error("{port}: there is not enough memory for the frames to capture: give the ring a smaller size")]
     NoMemory {

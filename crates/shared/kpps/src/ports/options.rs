@@ -78,7 +78,7 @@ impl PortOptions {
 
     /// How ports are opened.
     pub fn options(&self, promiscuous: bool) -> port::Options {
-        port::Options { service: self.service(), ring: self.ring, promiscuous }
+        port::Options { service: self.service(), ring: self.ring, promiscuous, ..port::Options::default() }
     }
 
     /// Refuses options of cards, if none of these ports is a card.
@@ -108,11 +108,23 @@ impl PortOptions {
         specs: &[Spec],
         promiscuous: bool,
     ) -> Result<Vec<AnyPort>, Failure> {
+        self.open_on(session, specs, promiscuous, 1)
+    }
+
+    /// As [`open`](Self::open), with this number of cores for each port.
+    pub fn open_on(
+        &self,
+        session: &Session,
+        specs: &[Spec],
+        promiscuous: bool,
+        cores: usize,
+    ) -> Result<Vec<AnyPort>, Failure> {
         self.check(specs)?;
         session.watch();
         use_cpus(self.cpus.as_ref()).map_err(Failure::Input)?;
         use_priority(self.priority.unwrap_or(true));
-        let ports = port::ready(specs, &self.options(promiscuous), &|line: &str| session.tell(line))?;
+        let options = port::Options { cores, ..self.options(promiscuous) };
+        let ports = port::ready(specs, &options, &|line: &str| session.tell(line))?;
         kpps_tester::provenance::note_opened(specs);
         Ok(ports)
     }

@@ -18,7 +18,7 @@ use kpps_methods::units::{self, RateSpec};
 use kpps_methods::{Load, TrialError};
 
 use kpps_ports::Spec;
-use kpps_ports::port::run::Shape;
+use kpps_ports::port::run::{CpuList, Shape, use_cores};
 use kpps_tester::live::Trials;
 use kpps_tester::observe::Scope;
 use kpps_tester::{Address, Offer, PortsTestbed, Stream, Tester, read_streams, sizes_of_streams};
@@ -83,6 +83,11 @@ pub struct PortPair {
     /// load together [default load of `kpps trial`: the rates in the file]. The guide describes the file
     #[arg(long, value_name = "FILE", help_heading = heading::TRAFFIC)]
     streams: Option<PathBuf>,
+    /// Send and receive on this number of cores at each port, or on these CPUs, as 0,2. Flows take turns:
+    /// one core sends all frames of a flow, and one receives them. The ports are packet:IFACE, or xdp:IFACE
+    /// with a queue for each core; there are at least as many flows, or streams, as cores [default: 1]
+    #[arg(long, value_name = "N|LIST", value_parser = Cores::read, help_heading = heading::CARDS_AND_CPUS)]
+    cores: Option<Cores>,
     /// Also offer the same load from the second port to the first
     #[arg(long, help_heading = heading::LOAD)]
     bidirectional: bool,
@@ -92,7 +97,61 @@ pub struct PortPair {
     replies: bool,
 }
 
+/// The most cores of a port.
+const MOST_CORES: usize = 64;
+
+/// The cores of a port.
+#[derive(Clone, Debug)]
+struct Cores {
+    count: usize,
+    /// Their CPUs, if they are given.
+    cpus: Option<CpuList>,
+}
+
+impl Cores {
+    /// Reads a number of cores, or a list of CPUs.
+    fn read(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("give a number of cores from 1 to {MOST_CORES}, or a list of CPUs, as 0,2 or 0-1");
+        if let Ok(count) = text.trim().parse() {
+            return match (1..=MOST_CORES).contains(&count) {
+                true => Ok(Self { count, cpus: None }),
+                false => Err(wrong()),
+            };
+        }
+        let cpus: CpuList = text.parse().map_err(|_| wrong())?;
+        let count = cpus.numbers().len();
+        if count > MOST_CORES { Err(wrong()) } else { Ok(Self { count, cpus: Some(cpus) }) }
+    }
+}
+
 impl PortPair {
+    /// The number of cores of each port.
+    fn cores(&self) -> usize {
+        self.cores.as_ref().map_or(1, |cores| cores.count)
+    }
+
+    /// Refuses several cores where they would have nothing to do. There are this many flows, or streams.
+    fn check_cores(&self, flows: usize, streams: Option<usize>) -> Result<(), Failure> {
+        let cores = self.cores();
+        let why = match (streams, self.from.is_some() || self.to.is_some()) {
+            _ if cores == 1 => return Ok(()),
+            (_, true) => "ports of other hosts have one core each".to_owned(),
+            (Some(streams), _) if streams < cores => {
+                format!(
+                    "cores take streams in turn, and the file has {streams}: give at most {streams} cores"
+                )
+            }
+            (None, _) if flows < cores => {
+                format!(
+                    "cores take flows in turn, and there are {flows}: give --flows {cores}, or more (a replay runs on one core)"
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::Input(format!("--cores: {why}")))
+    }
+
     /// The first option that was given of those that determine the headers of flows.
     fn headers_of_flows(&self) -> Option<String> {
         (!self.vlan.is_empty()).then(|| "--vlan".to_owned()).or_else(|| self.traffic.headers.first())
@@ -155,9 +214,10 @@ impl Ports {
         let replies = pair.replies;
         let traffic = kpps_tester::Traffic { replies, ..pair.traffic.chosen(&pair.vlan) };
         // No port is opened for flows that do not exist.
-        traffic.flows().map_err(Failure::Input)?;
+        let flows = traffic.flows().map_err(Failure::Input)?;
         let ends = traffic.ends(&pair.gateway, pair.dst_mac).map_err(Failure::Input)?;
         let streams = pair.streams.as_deref().map(read_streams).transpose().map_err(Failure::Input)?;
+        pair.check_cores(flows.count as usize, streams.as_ref().map(Vec::len))?;
         let refused = match &streams {
             None => None,
             Some(_) if pair.bidirectional => Some(
@@ -235,7 +295,9 @@ impl Ports {
         ends: [Address; 2],
         watch: &[Scope],
     ) -> Result<Tester, Failure> {
-        let ports = self.options.open(session, &specs, true)?.try_into();
+        let cores = self.pair.cores.as_ref();
+        use_cores(cores.and_then(|cores| cores.cpus.as_ref())).map_err(Failure::Input)?;
+        let ports = self.options.open_on(session, &specs, true, self.pair.cores())?.try_into();
         let ports = ports.map_err(|_| Failure::Failed("a port is missing".into()))?;
         Ok(Tester::new(specs, ports, ends, watch)?)
     }

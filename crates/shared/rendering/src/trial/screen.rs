@@ -2,7 +2,9 @@
 
 use super::sentences;
 use crate::run::{lateness, sender, waited};
-use kpps_documents::detail::{Carried, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount};
+use kpps_documents::detail::{
+    Carried, CoreCount, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount,
+};
 use kpps_documents::words::{bits, in_kpps, rate};
 use kpps_documents::{Doubt, Latency, Trial};
 use std::fmt::Write;
@@ -14,6 +16,7 @@ fn parts(direction: &Direction) -> String {
         let SizeCount { frame_bytes_with_fcs, frames: Carried { sent, received, lost } } = size;
         let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
     }
+    text += &cores(direction);
     text += &streams(direction);
     if let Some(flows) = &direction.flows {
         let Flows { count, lossy, silent, worst } = flows;
@@ -27,6 +30,25 @@ fn parts(direction: &Direction) -> String {
             let latency = latency_ns.map(|it| sentences::flow_latency(&it)).unwrap_or_default();
             let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order{latency}");
         }
+    }
+    text
+}
+
+/// The cores of a direction, if there are several.
+fn cores(direction: &Direction) -> String {
+    let mut text = String::new();
+    if direction.cores.is_empty() {
+        return text;
+    }
+    let _ = writeln!(text, "{} cores from {} to {}:", direction.cores.len(), direction.from, direction.to);
+    for (core, count) in direction.cores.iter().enumerate() {
+        let CoreCount { cpu, sent, shortfall, received, overflow } = count;
+        let cpu = cpu.map_or_else(String::new, |cpu| format!(" (CPU {cpu})"));
+        let _ = write!(text, "  core {core}{cpu}  {sent} sent, {shortfall} shortfall, {received} received");
+        if let Some(overflow) = overflow.filter(|frames| *frames > 0) {
+            let _ = write!(text, ", {overflow} receive overflow");
+        }
+        text.push('\n');
     }
     text
 }
@@ -227,8 +249,10 @@ fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
     let known = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?)));
     let Some((gaps, within)) = known else { return String::new() };
     let intended = gaps.intended_ns.map(|ns| format!("{:.3} µs", ns / 1e3));
+    let several = !direction.cores.is_empty();
     let line = format!(
-        "gaps of {}: {:.2} % within 10 µs of {}, p99 {:.1} µs, max {:.1} µs\n",
+        "gaps of {}{}: {:.2} % within 10 µs of {}, p99 {:.1} µs, max {:.1} µs\n",
+        if several { "each core of " } else { "" },
         direction.from,
         100.0 * within,
         intended.as_deref().unwrap_or("their own lengths"),
@@ -236,7 +260,7 @@ fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
         gaps.max_ns as f64 / 1e3
     );
     line + &lateness(direction.lateness)
-        + &sender(&gaps)
+        + &if several { String::new() } else { sender(&gaps) }
         + &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall)
 }
 

@@ -2,9 +2,9 @@
 
 #[cfg(target_os = "linux")]
 use super::card::CardPort;
-use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, UdpPort, Wake};
 #[cfg(target_os = "linux")]
-use super::{PacketPort, XdpPort};
+use super::{CoresPort, PacketPort, XdpPort};
+use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, UdpPort, Wake};
 use crate::Error;
 use kpps_driver::Chip;
 #[cfg(target_os = "linux")]
@@ -77,11 +77,13 @@ pub struct Options {
     pub ring: Option<u16>,
     /// Receive frames for any station (promiscuous mode).
     pub promiscuous: bool,
+    /// The number of cores of each port. Only interfaces that the kernel drives can have several.
+    pub cores: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { service: ServiceKind::default(), ring: None, promiscuous: true }
+        Self { service: ServiceKind::default(), ring: None, promiscuous: true, cores: 1 }
     }
 }
 
@@ -96,6 +98,12 @@ pub enum AnyPort {
     /// An interface, or a queue of it.
     #[cfg(target_os = "linux")]
     Xdp(Box<XdpPort>),
+    /// An interface of the kernel on several cores.
+    #[cfg(target_os = "linux")]
+    PacketCores(Box<CoresPort<PacketPort>>),
+    /// An interface on several cores, with a queue for each.
+    #[cfg(target_os = "linux")]
+    XdpCores(Box<CoresPort<XdpPort>>),
     /// A UDP socket.
     Udp(Box<UdpPort>),
 }
@@ -115,6 +123,17 @@ impl AnyPort {
         match self {
             #[cfg(target_os = "linux")]
             Self::Xdp(xdp) => xdp.queues(),
+            _ => self.cores(),
+        }
+    }
+
+    /// The number of cores for which it has a port each.
+    pub fn cores(&self) -> usize {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::PacketCores(all) => all.cores(),
+            #[cfg(target_os = "linux")]
+            Self::XdpCores(all) => all.cores(),
             _ => 1,
         }
     }
@@ -139,6 +158,10 @@ impl AnyPort {
             Self::Packet(packet) => Some(packet.longest()),
             #[cfg(target_os = "linux")]
             Self::Xdp(xdp) => Some(xdp.longest()),
+            #[cfg(target_os = "linux")]
+            Self::PacketCores(all) => Some(all.first().longest()),
+            #[cfg(target_os = "linux")]
+            Self::XdpCores(all) => Some(all.first().longest()),
             Self::Udp(udp) => udp.longest(),
         }
     }
@@ -163,6 +186,10 @@ impl AnyPort {
             Self::Packet(packet) => packet.address(),
             #[cfg(target_os = "linux")]
             Self::Xdp(xdp) => xdp.address(),
+            #[cfg(target_os = "linux")]
+            Self::PacketCores(all) => all.first().address(),
+            #[cfg(target_os = "linux")]
+            Self::XdpCores(all) => all.first().address(),
             Self::Udp(_) => Ok(Flow::default().from_mac.0),
         }
     }
@@ -178,6 +205,10 @@ macro_rules! any {
             AnyPort::Packet($port) => $what,
             #[cfg(target_os = "linux")]
             AnyPort::Xdp($port) => $what,
+            #[cfg(target_os = "linux")]
+            AnyPort::PacketCores($port) => $what,
+            #[cfg(target_os = "linux")]
+            AnyPort::XdpCores($port) => $what,
             AnyPort::Udp($port) => $what,
         }
     };

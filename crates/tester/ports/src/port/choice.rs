@@ -32,7 +32,7 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
     };
     let packet = |why: String| Ok((Spec::Packet(interface.clone()), Some(why)));
     let all = Spec::Xdp { interface: interface.clone(), queue: None };
-    let count = xdp::buffers(interface, None) + SPARE_BUFFERS;
+    let count = xdp::buffers(interface, None, 1) + SPARE_BUFFERS;
     let memory =
         Memory::private((count * CHUNK_BYTES) + (2 << 20)).map_err(Error::io("memory for frames"))?;
     let pool = memory

@@ -4,6 +4,7 @@
 //!   and interrupts.
 //! - [`XdpPort`] is an interface of the kernel, or a queue of it, through `AF_XDP`.
 //! - [`PacketPort`] is an interface of the kernel, through `AF_PACKET`.
+//! - [`CoresPort`] is such an interface on several cores, with a port of either kind for each core.
 //! - [`UdpPort`] is a UDP socket, which needs no privilege.
 //! - [`AnyPort`] is any of them; [`open`] makes them from their names.
 //!
@@ -14,13 +15,18 @@
 
 mod any;
 #[cfg(target_os = "linux")]
+mod any_of;
+#[cfg(target_os = "linux")]
 mod attached;
 #[cfg(target_os = "linux")]
 mod card;
 #[cfg(target_os = "linux")]
 mod choice;
 #[cfg(target_os = "linux")]
+mod cores;
+#[cfg(target_os = "linux")]
 mod counted;
+mod memory;
 #[cfg(target_os = "linux")]
 mod missed;
 #[cfg(target_os = "linux")]
@@ -41,6 +47,9 @@ pub use any::{AnyPort, Options, RING, ServiceKind};
 pub use card::{CardPort, Line};
 #[cfg(target_os = "linux")]
 pub use choice::choose;
+#[cfg(target_os = "linux")]
+pub use cores::CoresPort;
+pub use memory::MemoryPort;
 #[cfg(target_os = "linux")]
 pub use open::open;
 #[cfg(target_os = "linux")]
@@ -157,6 +166,31 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// These and those of another port together. A counter that one of them does not have is unknown.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        Self {
+            received: self.received + other.received,
+            received_bytes: self.received_bytes + other.received_bytes,
+            sent: self.sent + other.sent,
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            full: self.full + other.full,
+            missed: both(self.missed, other.missed),
+            uncounted: self.uncounted + other.uncounted,
+            no_buffer: both(self.no_buffer, other.no_buffer),
+            errors: self.errors + other.errors,
+            tx_dropped: self.tx_dropped + other.tx_dropped,
+            interrupts: self.interrupts + other.interrupts,
+            register_reads: self.register_reads + other.register_reads,
+            register_writes: self.register_writes + other.register_writes,
+            doorbells: self.doorbells + other.doorbells,
+            report_requests: self.report_requests + other.report_requests,
+            system_calls: self.system_calls + other.system_calls,
+            resets: self.resets + other.resets,
+        }
+    }
+
     /// Received frames lost in a full queue since an earlier reading; `None` if their number is not known.
     pub fn missed_since(&self, before: &Self) -> Option<u64> {
         let missed = self.missed?.saturating_sub(before.missed?);

@@ -5,7 +5,7 @@ use super::attached::{HEADER, VLAN};
 use super::card::{CardPort, Line};
 use super::choice::{CHUNK_BYTES, XDP_CAPABILITIES, choose, refused};
 use super::run::BUDGET;
-use super::{JUMBO_BUFFER_BYTES, PacketPort, UdpPort, XdpPort, xdp};
+use super::{CoresPort, JUMBO_BUFFER_BYTES, PacketPort, UdpPort, XdpPort, xdp};
 use crate::{Error, Spec};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
@@ -141,6 +141,9 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
         return Err(Error::io(format!("{twice} is given twice"))(why));
     }
     let specs = &specs.iter().map(|spec| Ok(choose(spec)?.0)).collect::<Result<Vec<_>, Error>>()?[..];
+    if let Some(spec) = specs.iter().find(|spec| options.cores > 1 && !can_share(spec)) {
+        return Err(Error::OneCore(spec.to_string()));
+    }
     let chips = check_cards(specs, options)?;
     if let Some(spec) = specs.first().filter(|_| options.ring.is_some() && chips.is_empty()) {
         return Err(Error::NoRing(spec.to_string()));
@@ -165,14 +168,19 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
     }
 }
 
+/// Whether a port can have several cores.
+fn can_share(spec: &Spec) -> bool {
+    matches!(spec, Spec::Packet(_) | Spec::Xdp { queue: None, .. })
+}
+
 /// Opens ports, with rings of at most `most` descriptors by default.
 fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>, Error> {
     let in_rings = specs.iter().map(|spec| match spec {
         Spec::Card(..) => 2 * usize::from(options.ring.unwrap_or(most)),
-        Spec::Xdp { interface, queue } => xdp::buffers(interface, *queue),
+        Spec::Xdp { interface, queue } => xdp::buffers(interface, *queue, options.cores),
         _ => 0,
     });
-    let buffers = in_rings.sum::<usize>() + specs.len() * SPARE_BUFFERS / 2 + SPARE_BUFFERS;
+    let buffers = in_rings.sum::<usize>() + specs.len() * options.cores * SPARE_BUFFERS / 2 + SPARE_BUFFERS;
     let layout = Layout::of(specs);
     // Room for rings, and for alignment.
     let bytes = buffers * layout.bytes() + specs.len() * (1 << 18) + (2 << 20);
@@ -244,6 +252,17 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
             let port = CardPort::open(card.platform(), line, card.chip(), config, pool);
             let port = port.map_err(|trouble| Error::io(spec.to_string())(io::Error::other(trouble)))?;
             Ok(AnyPort::Card(Box::new(port)))
+        }
+        (Spec::Packet(name), _) if options.cores > 1 => {
+            let ports = PacketPort::open_shared(name, options.cores, &pool).and_then(CoresPort::of);
+            let ports = ports.map_err(refused(spec, PACKET_CAPABILITIES))?;
+            Ok(AnyPort::PacketCores(Box::new(ports)))
+        }
+        (Spec::Xdp { interface, .. }, _) if options.cores > 1 => {
+            let Supplies { memory, chunk, .. } = supplies;
+            let ports = XdpPort::open_shared(interface, options.cores, memory, *chunk, &pool);
+            let ports = ports.and_then(CoresPort::of).map_err(refused(spec, XDP_CAPABILITIES))?;
+            Ok(AnyPort::XdpCores(Box::new(ports)))
         }
         (Spec::Packet(name), _) => {
             let port = PacketPort::open(name, pool).map_err(refused(spec, PACKET_CAPABILITIES))?;

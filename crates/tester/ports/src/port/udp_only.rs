@@ -18,7 +18,10 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
 ///
 /// # Errors
 /// [`Error`] in one line: another kind than `udp:`, or the system's refusal.
-pub fn open(specs: &[Spec], _: &Options) -> Result<Vec<AnyPort>, Error> {
+pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
+    if let Some(spec) = specs.first().filter(|_| options.cores > 1) {
+        return Err(Error::OneCore(spec.to_string()));
+    }
     let buffers = specs.len() * (SPARE_BUFFERS / 2 + 2 * run::BUDGET) + SPARE_BUFFERS;
     let memory = Memory::private(buffers * BUFFER_BYTES).map_err(Error::io("memory for frames"))?;
     let no_memory = |_| Error::io("memory for frames")(io::ErrorKind::OutOfMemory.into());

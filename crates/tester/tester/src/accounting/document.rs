@@ -4,11 +4,12 @@ use crate::judging::losses::{Losses, Lost};
 use crate::judging::playback::Playback;
 use crate::judging::received::{OfFlow, OfStream};
 use crate::running::streams::Stream;
+use crate::running::test_port::OfCore;
 use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::detail::{
-    BitRates, Capture, Carried, CpuTimes, DetailedTrial, Direction, Fate, FlowCount, Flows, LossTimes,
-    SizeCount, StreamCount, TrialReplay,
+    BitRates, Capture, Carried, CoreCount, CpuTimes, DetailedTrial, Direction, Fate, FlowCount, Flows,
+    LossTimes, SizeCount, StreamCount, TrialReplay,
 };
 use kpps_documents::run::Lateness;
 use kpps_documents::{Cpu, Doubt, Environment, FlowLatency, Ledger, Probe, Trial};
@@ -130,6 +131,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             flows: flows(tester, *from, &received.flows),
             streams: streams(offer, direction),
             sizes: sizes(offer, &received.sizes),
+            cores: cores(direction),
             rate_changes: sent.rate_changes.clone(),
             series: series.as_ref().map(|(_, series)| series.clone()).unwrap_or_default(),
         }
@@ -294,6 +296,19 @@ fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
         }
     };
     offer.streams_from(direction.from).zip(&direction.received.streams).map(published).collect()
+}
+
+/// The work of each core, if there are several.
+fn cores(direction: &DirectionOutcome) -> Vec<CoreCount> {
+    let [senders, receivers] = &direction.cores;
+    let published = |(sender, receiver): (&OfCore, &OfCore)| CoreCount {
+        cpu: sender.cpu,
+        sent: sender.sent,
+        shortfall: sender.intended.saturating_sub(sender.sent),
+        received: receiver.received,
+        overflow: receiver.missed,
+    };
+    senders.iter().zip(receivers).map(published).collect()
 }
 
 /// The results of the probes of a direction.

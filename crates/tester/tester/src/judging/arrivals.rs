@@ -23,6 +23,7 @@ use crate::judging::header::Change;
 use crate::judging::kept::{Anomalies, Judge, Keeper, Kept, Noted};
 use crate::judging::losses::Losses;
 use crate::judging::received::{Arrived, Findings, OfFlow, OfStream, Received};
+use crate::judging::send_times::CELLS;
 use crate::judging::stream::{Resemblance, StreamArrivals};
 use crate::judging::timeline::{ArrivalLine, Timeline};
 use crate::watching::control::StreamReceived;
@@ -117,6 +118,33 @@ impl Arrivals {
             margin_ns: 0,
             gain: None,
             keeper: None,
+        }
+    }
+
+    /// One of several judges of these streams, each on a core of its own. Each takes the frames that come to
+    /// its core, and [`add`](Self::add) puts their records together.
+    #[must_use]
+    pub fn beside_others(mut self) -> Self {
+        let times = CELLS / self.streams.len().max(1);
+        self.streams = self.streams.into_iter().map(|stream| stream.beside_others(times)).collect();
+        self
+    }
+
+    /// Adds the record of another core for the same streams. The intervals of both are
+    /// [taken](Self::take_line) before.
+    pub fn add(&mut self, other: Self) {
+        for (stream, more) in self.streams.iter_mut().zip(other.streams) {
+            stream.add(more);
+        }
+        self.distinct = self.streams.iter().map(StreamArrivals::distinct).sum();
+        self.stamped |= other.stamped;
+        self.has_unread |= other.has_unread;
+        self.other_traffic += other.other_traffic;
+        for (part, more) in self.latency.iter_mut().zip(&other.latency) {
+            part.add(more);
+        }
+        if let (Some(queue), Some(more)) = (&mut self.queue, &other.queue) {
+            queue.add(more);
         }
     }
 
@@ -490,6 +518,15 @@ impl Arrivals {
         (std::mem::take(&mut self.latency), arrival)
     }
 
+    /// As [`finish`](Self::finish), of the records of all cores together. `by_cores`: the frames that each
+    /// core of the sender has sent, if it has divided the only stream by its flows.
+    pub fn finish_shared(mut self, sent: &[u64], by_cores: &[u64]) -> (Received, Vec<Latency>) {
+        for (stream, sent) in self.streams.iter_mut().zip(sent) {
+            stream.settle_sent(*sent, by_cores);
+        }
+        self.finish(sent)
+    }
+
     /// The frames that arrived of those that were sent of each stream, and their latencies in parts.
     pub fn finish(mut self, sent: &[u64]) -> (Received, Vec<Latency>) {
         let (latency, arrival) = self.take_latency();
@@ -517,6 +554,9 @@ impl Arrivals {
         (received, latency)
     }
 }
+
+#[cfg(test)]
+mod shared_tests;
 
 #[cfg(test)]
 mod tests {

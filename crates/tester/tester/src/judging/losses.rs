@@ -70,7 +70,7 @@ pub struct Losses {
 
 impl Losses {
     /// These and later ones.
-    fn and(self, later: Lost) -> Self {
+    pub fn and(self, later: Lost) -> Self {
         let is_longer = later.frames > self.longest.frames;
         let longest = if is_longer { later } else { self.longest };
         Self { longest, frames: self.frames.saturating_add(later.frames), ..self }

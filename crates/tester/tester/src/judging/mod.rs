@@ -10,6 +10,7 @@ pub(crate) mod playback;
 pub(crate) mod received;
 pub(crate) mod recognised;
 pub(crate) mod seen;
+pub(crate) mod send_times;
 pub(crate) mod stream;
 pub mod timeline;
 

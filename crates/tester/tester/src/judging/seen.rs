@@ -26,6 +26,11 @@ impl Seen {
         Self { bits: vec![0; words], window, highest: None }
     }
 
+    /// Numbers for which there is room.
+    pub fn room(&self) -> u64 {
+        self.bits.len() as u64 * 64
+    }
+
     /// The highest number that has arrived.
     #[inline]
     pub fn highest(&self) -> Option<u64> {
@@ -55,6 +60,27 @@ impl Seen {
         if self.highest.is_none_or(|highest| number > highest) {
             self.highest = Some(number);
         }
+        true
+    }
+
+    /// Marks the numbers of another record, too; `again` gets each number that both have. Returns false, and
+    /// marks nothing, if bits of one of them have been used again.
+    pub fn add(&mut self, other: &Self, mut again: impl FnMut(u64)) -> bool {
+        if self.end().max(other.end()) > self.window.min(other.window) {
+            return false;
+        }
+        if self.bits.len() < other.bits.len() {
+            self.bits.resize(other.bits.len(), 0);
+        }
+        for (word, (bits, more)) in (0..).zip(self.bits.iter_mut().zip(&other.bits)) {
+            let mut both = *bits & more;
+            while both != 0 {
+                again(word * 64 + u64::from(both.trailing_zeros()));
+                both &= both - 1;
+            }
+            *bits |= more;
+        }
+        self.highest = self.highest.max(other.highest);
         true
     }
 
@@ -150,6 +176,27 @@ mod tests {
     }
 
     proptest! {
+        /// Numbers of two records are those of both sets.
+        #[test]
+        fn two_records_are_one(numbers in prop::collection::vec((0_u64..900, any::<bool>()), 0..200)) {
+            let (mut seen, mut sets) = ([Seen::new(10), Seen::new(600)], [const { std::collections::BTreeSet::new() }; 2]);
+            for &(number, which) in &numbers {
+                let seen = &mut seen[usize::from(which)];
+                if seen.needs_room(number) {
+                    seen.make_room(number);
+                }
+                seen.mark(number);
+                sets[usize::from(which)].insert(number);
+            }
+            let ([mut all, other], mut again) = (seen, Vec::new());
+            prop_assert!(all.add(&other, |number| again.push(number)));
+            prop_assert_eq!(again, sets[0].intersection(&sets[1]).copied().collect::<Vec<_>>());
+            for number in 0..900 {
+                let is_marked = all.next(number, number + 1, true) == number;
+                prop_assert_eq!(is_marked, sets.iter().any(|set| set.contains(&number)), "{}", number);
+            }
+        }
+
         /// As a set of the numbers would say.
         #[test]
         fn runs_are_those_of_a_set(numbers in prop::collection::vec(0_u64..700, 0..300), from in 0_u64..700, end in 0_u64..900) {

@@ -3,11 +3,14 @@
 //! Each sequence number has a bit ([`Seen`]), which distinguishes a duplicate from a late frame. The number
 //! also gives the frame's flow and size, and so its headers as they were sent ([`Templates`]).
 
+mod merged;
+
 use crate::judging::header::{Change, LONGEST, Outline};
 use crate::judging::kept::{Anomalies, Judge};
-use crate::judging::losses::{Losses, SequenceGap, SequenceGaps};
+use crate::judging::losses::{Losses, Lost, SequenceGap, SequenceGaps};
 use crate::judging::received::{Arrived, Findings, OfFlow, OfStream};
 use crate::judging::seen::Seen;
+use crate::judging::send_times::SendTimes;
 use crate::watching::control::StreamReceived;
 use kpps_documents::FlowLatency;
 use kpps_frames::Templates;
@@ -15,6 +18,7 @@ use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use kpps_frames::headers::{Headers, TYPE_SERVICE_VLAN};
 use kpps_frames::tag::{self, Tag, TagFormat};
 use kpps_methods::{Latency, LatestOfFlow, Variation};
+use kpps_ports::port::run::SentNumbers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -140,6 +144,23 @@ pub(crate) struct StreamArrivals {
     anomalous: (u64, Anomalies, Option<Change>),
     /// The stream's own latencies, if it is one of several.
     latency: Option<Box<Latency>>,
+    /// If several cores judge the stream: the knowledge that replaces the gaps.
+    shared: Option<Box<Shared>>,
+}
+
+/// The knowledge about a stream that several cores judge.
+struct Shared {
+    /// When the frames around gaps were sent.
+    times: SendTimes,
+    /// Whether bits of sequence numbers were used again, so that the records of the cores do not add up.
+    is_unknown: bool,
+    /// The numbers that were sent, in the end.
+    sent: SentNumbers,
+    /// Numbers before the last one that arrived that were not sent.
+    unsent: u64,
+    /// The lost frames, and when the frame after the last of them was sent.
+    losses: Option<Losses>,
+    last_gap_ps: Option<u64>,
 }
 
 /// The judgement of a frame with a whole tag.
@@ -191,6 +212,7 @@ impl StreamArrivals {
             fragments: 0,
             anomalous: (0, Anomalies::default(), None),
             latency: None,
+            shared: None,
         }
     }
 
@@ -198,6 +220,11 @@ impl StreamArrivals {
     pub fn timed(mut self) -> Self {
         self.latency = Some(Box::default());
         self
+    }
+
+    /// Frames with a whole tag, without duplicates.
+    pub fn distinct(&self) -> u64 {
+        self.distinct
     }
 
     /// The number of the stream.
@@ -422,7 +449,10 @@ impl StreamArrivals {
             if sequence > first {
                 let before_ps = highest.map(|_| self.highest_ps);
                 let gap = SequenceGap { first, end: sequence, before_ps, behind_ps: Some(sent_ps) };
-                self.gaps.open(gap, &self.seen);
+                match &mut self.shared {
+                    None => self.gaps.open(gap, &self.seen),
+                    Some(shared) => shared.times.note_around(&gap),
+                }
             }
             self.first_ps.get_or_insert(sent_ps);
             self.highest_ps = sent_ps;
@@ -523,7 +553,7 @@ impl StreamArrivals {
     /// Frames that were sent before an arrived frame, and not received with an intact tag.
     #[inline]
     pub fn missing(&self) -> u64 {
-        self.seen.end() - self.distinct
+        self.seen.end() - self.distinct - self.unsent()
     }
 
     /// Frames so far, without duplicates. A frame with a damaged tag counts if one is missing.
@@ -556,6 +586,9 @@ impl StreamArrivals {
     /// When the frame was sent that closed the last gap, in ps of the tags: nothing was lost after it. `None`
     /// without a gap; the end of time if the last of `sent` frames are missing.
     pub fn last_gap_ps(&self, sent: u64) -> Option<u64> {
+        if let Some(shared) = &self.shared {
+            return shared.last_gap_ps;
+        }
         if self.seen.end() < sent {
             return Some(u64::MAX);
         }
@@ -566,7 +599,11 @@ impl StreamArrivals {
     /// unknown.
     pub fn losses(&self, sent: u64) -> Option<Losses> {
         let are_known = self.nameless() + self.tagless() == 0;
-        self.gaps.losses(&self.seen, sent, self.highest_ps).filter(|_| are_known)
+        let losses = match &self.shared {
+            None => self.gaps.losses(&self.seen, sent, self.highest_ps),
+            Some(shared) => shared.losses,
+        };
+        losses.filter(|_| are_known)
     }
 
     /// The pairs of frames of all flows.
@@ -616,7 +653,11 @@ impl StreamArrivals {
         let each = |(flow, tally): (usize, &FlowTally)| {
             let flow = flow as u32;
             let FlowTally { received, reordered, .. } = *tally;
-            let sent = self.templates.of_flow(flow, sent).max(received);
+            let sent = match &self.shared {
+                None => self.templates.of_flow(flow, sent),
+                Some(shared) => shared.sent.of_flow(flow),
+            };
+            let sent = sent.max(received);
             let latency = margin_ns.and_then(|margin_ns| tally.latency(margin_ns));
             OfFlow { flow, sent, received, reordered, latency }
         };
@@ -627,7 +668,7 @@ impl StreamArrivals {
     /// without duplicates; if there are several sizes.
     pub fn by_size(&self, sent: u64) -> Vec<(u64, u64)> {
         let several = self.sizes.len() > 1;
-        let sent = self.templates.of_sizes(sent);
+        let sent = self.sent_of_sizes(sent);
         let each = |(sent, received): (u64, &u64)| (sent.max(*received), *received);
         sent.into_iter().zip(&self.sizes).filter(|_| several).map(each).collect()
     }

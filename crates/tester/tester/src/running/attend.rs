@@ -43,6 +43,7 @@ pub(crate) struct Attended {
     /// The speed of its link in Mb/s while a thread has the port, and its longest frame in bytes.
     speed_mbps: Option<u32>,
     longest: Option<usize>,
+    cores: usize,
 }
 
 enum State {
@@ -57,8 +58,8 @@ enum State {
 impl Attended {
     /// An open port.
     pub fn new(port: AnyPort) -> Self {
-        let (speed_mbps, longest) = (port.link().speed_mbps, port.longest());
-        Self { state: State::Here(Box::new(port)), speed_mbps, longest }
+        let (speed_mbps, longest, cores) = (port.link().speed_mbps, port.longest(), port.cores());
+        Self { state: State::Here(Box::new(port)), speed_mbps, longest, cores }
     }
 
     /// The speed of its link in Mb/s, if it is known.
@@ -72,6 +73,11 @@ impl Attended {
     /// The longest frame that it sends, in bytes without FCS and VLAN tag, if it is known.
     pub fn longest(&self) -> Option<usize> {
         self.longest
+    }
+
+    /// The number of its cores.
+    pub fn cores(&self) -> usize {
+        self.cores
     }
 
     /// The port, which no thread attends from now on.

@@ -12,16 +12,21 @@ use crate::judging::kept::Noted;
 use crate::judging::recognised::Recognised;
 use crate::judging::timeline::Timeline;
 use crate::running::attend::{Attended, send_one};
+#[cfg(target_os = "linux")]
+use crate::running::cores::on_threads;
+use crate::running::cores::{Came, CoreWork, together};
 use crate::running::neighbours::{self, Station};
 use crate::running::test_port::{Done, Expect, Host, LiveCounts, SentFrames, Task, TestPort};
 use crate::watching::control::StreamControl;
+use crate::watching::cores::{CoreSent, PortCores, Report};
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    self, Aside, BUDGET, Change, Glance, Near, SendPlan, Steady, Timetables, Watch, send_and_listen,
+    self, Aside, BUDGET, Change, Glance, Near, PartTimetables, PlanPart, SendPlan, Steady, Watch,
+    send_part_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble, wait};
 use std::cell::{Cell, RefCell};
@@ -49,8 +54,9 @@ pub struct LocalPort {
     mac: Mac,
     port: Attended,
     clock: Clock,
-    /// The port's counters when learning ended: a trial's frames may come before this thread runs.
-    before: Option<Counters>,
+    /// The counters of the port of each core when learning ended: a trial's frames may come before these
+    /// threads run. Empty before that.
+    before: Vec<Counters>,
     /// All frames since it was asked to capture them, and the frames that it had received and sent then.
     ring: Option<(Ring, [u64; 2])>,
 }
@@ -69,7 +75,7 @@ impl LocalPort {
             mac,
             port: Attended::new(port),
             clock: Clock::here().clone(),
-            before: None,
+            before: Vec::new(),
             ring: None,
         })
     }
@@ -106,12 +112,19 @@ impl TestPort for LocalPort {
         self.port.longest()
     }
 
+    fn cores(&self) -> usize {
+        self.port.cores()
+    }
+
     fn attend(&mut self, station: &Station) {
         self.port.attend(*station);
     }
 
     fn capture(&mut self, form: Option<RingForm>) -> Result<(), Error> {
         let port = self.port.here().map_err(|trouble| trouble.at(&self.name))?;
+        if form.is_some() && port.cores() > 1 {
+            return Err(Error::NoCapture(self.name.clone()));
+        }
         self.ring = match form.map(Ring::new).transpose() {
             Ok(ring) => ring.map(|ring| (ring, port.frames().into())),
             Err(_) => return Err(Error::NoMemory { port: self.name.clone() }),
@@ -151,87 +164,118 @@ impl TestPort for LocalPort {
             })? > 0
                 && Instant::now() < end
             {}
-            self.before = Some(port.counters()?);
+            self.before = counters_of_cores(port)?;
             Ok(())
         };
         take().map_err(|trouble: Trouble| trouble.at(&self.name))
     }
 
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {
-        let opened = self.port.here().and_then(|port| {
-            let before = self.before.take().map_or_else(|| port.counters(), Ok)?;
-            Ok((port, before))
-        });
-        let (port, before) = match opened {
-            Ok(opened) => opened,
+        let before = std::mem::take(&mut self.before);
+        let port = match self.port.here() {
+            Ok(port) => port,
             Err(trouble) => return Done::failed(task, state, trouble.at(&self.name)),
         };
-        let epoch = self.clock.when(task.epoch_ns);
-        let mut incoming = task.expect.as_ref().map(|expect| Incoming::new(task, expect, epoch));
+        let (cores, epoch) = (port.cores(), self.clock.when(task.epoch_ns));
         let plan = task.plan.as_ref().map(|plan| SendPlan { epoch: Some(epoch), ..plan.clone() });
-        let mut counting = Counting::new(task, epoch, before);
-        let with = (plan.as_ref(), &self.near, &mut counting);
-        let ring = self.ring.take().map(|(mut ring, before)| {
-            ring.begin();
-            incoming = incoming.take().map(Incoming::noting);
-            (RefCell::new(ring), before)
-        });
-        let (sent, mut line, mut trouble) = match &ring {
-            None => work(port, (), task, with, &mut incoming, state),
-            Some((ring, _)) => work(&mut Tapped::new(port, ring), ring, task, with, &mut incoming, state),
+        let part = |core| plan.as_ref().and_then(|plan| PlanPart::of(plan, core, cores));
+        let parts: Vec<_> = (0..cores).map(part).collect();
+        let senders = parts.iter().flatten().count();
+        let reports = PortCores::new(state, task.at, cores, senders);
+        let of_core = |core: usize| CoreTask {
+            task,
+            epoch,
+            part: parts.get(core).and_then(Option::as_ref),
+            near: &self.near,
+            report: reports.core(core),
+            is_alone: cores == 1,
+            before: before.get(core).copied(),
         };
-        let captured = ring.map(|(ring, before)| {
-            let (received, sent) = port.frames();
-            captured(
-                ring.into_inner(),
-                (task, incoming.as_ref()),
-                epoch,
-                [received - before[0], sent - before[1]],
-            )
-        });
-        counting.arrive(incoming.as_ref());
-        let mut merge = |other: Option<Timeline>| {
-            if let (Some(line), Some(other)) = (&mut line, other) {
-                line.merge(other);
+        let works = match port {
+            #[cfg(target_os = "linux")]
+            AnyPort::PacketCores(all) => {
+                on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None))
             }
+            #[cfg(target_os = "linux")]
+            AnyPort::XdpCores(all) => {
+                on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None))
+            }
+            port => vec![core_work(port, &of_core(0), self.ring.take())],
         };
-        let (received, latency, classes) = match incoming {
-            Some(Incoming::Tagged(mut arrivals)) => {
-                merge(arrivals.take_line());
-                let (received, latency) = arrivals.finish(&state.sent_of(1 - task.at));
-                (received, latency, Vec::new())
-            }
-            Some(Incoming::Recognised(recognised)) => {
-                let (received, classes) = recognised.finish();
-                (received, Vec::new(), classes)
-            }
-            None => Default::default(),
-        };
-        let after = match port.counters() {
-            Ok(after) => {
-                merge(counting.finish(&after));
-                Some(after)
-            }
-            Err(lost) => {
-                trouble = trouble.or(Some(lost));
-                None
-            }
-        };
-        Done {
-            sent,
-            received,
-            latency,
-            classes,
-            missed: after.and_then(|after| after.missed_since(&before)),
-            errors: after.map(|after| after.errors - before.errors),
-            taken: after.map(|after| after.received - before.received),
-            line,
-            follower: None,
-            captured,
-            trouble: trouble.map(|trouble| trouble.at(&self.name)),
-            unbelievable: Vec::new(),
-        }
+        together(works, &parts, (task, state), &self.name)
     }
+}
+
+/// The part of a core in a trial.
+struct CoreTask<'t> {
+    task: &'t Task,
+    epoch: Instant,
+    /// The frames that it sends.
+    part: Option<&'t PlanPart>,
+    near: &'t Near,
+    report: Report<'t>,
+    /// Whether the port has only this core.
+    is_alone: bool,
+    /// The counters of its port when learning ended.
+    before: Option<Counters>,
+}
+
+/// Does the part of a core in a trial. `ring` keeps all its frames.
+fn core_work<P: Port>(port: &mut P, core: &CoreTask<'_>, ring: Option<(Ring, [u64; 2])>) -> CoreWork {
+    let CoreTask { task, epoch, report, .. } = *core;
+    let before = match core.before.map_or_else(|| port.counters(), Ok) {
+        Ok(before) => before,
+        Err(trouble) => {
+            if core.part.is_some() {
+                report.has_sent(CoreSent::default());
+            }
+            return CoreWork::failed(report.state(), trouble);
+        }
+    };
+    let mut incoming = task.expect.as_ref().map(|expect| Incoming::new(task, expect, epoch, core.is_alone));
+    let mut counting = Counting::new(task, epoch, before);
+    let ring = ring.map(|(mut ring, before)| {
+        ring.begin();
+        incoming = incoming.take().map(Incoming::noting);
+        (RefCell::new(ring), before)
+    });
+    let (sent, mut line, mut trouble) = match &ring {
+        None => work(port, (), core, &mut counting, &mut incoming),
+        Some((ring, _)) => work(&mut Tapped::new(port, ring), ring, core, &mut counting, &mut incoming),
+    };
+    let captured = ring.map(|(ring, before)| {
+        let (received, sent) = port.frames();
+        let frames = [received - before[0], sent - before[1]];
+        captured(ring.into_inner(), (task, incoming.as_ref()), epoch, frames)
+    });
+    counting.arrive(incoming.as_ref());
+    let mut merge = |other: Option<Timeline>| {
+        if let (Some(line), Some(other)) = (&mut line, other) {
+            line.merge(other);
+        }
+    };
+    let came = match incoming {
+        Some(Incoming::Tagged(mut arrivals)) => {
+            merge(arrivals.take_line());
+            Came::Tagged(Box::new(arrivals))
+        }
+        Some(Incoming::Recognised(recognised)) => {
+            let (received, classes) = recognised.finish();
+            Came::Recognised(Box::new(received), classes)
+        }
+        None => Came::Nothing,
+    };
+    let counters = match port.counters() {
+        Ok(after) => {
+            merge(counting.finish(&after));
+            Some([before, after])
+        }
+        Err(lost) => {
+            trouble = trouble.or(Some(lost));
+            None
+        }
+    };
+    CoreWork { sent, came, line, counters, captured, trouble }
 }
 
 /// The captured frames of a port that had this part in a trial, with the port's own counts of received and
@@ -261,6 +305,17 @@ fn captured(
     }
 }
 
+/// The counters of the port of each core.
+fn counters_of_cores(port: &mut AnyPort) -> Result<Vec<Counters>, Trouble> {
+    match port {
+        #[cfg(target_os = "linux")]
+        AnyPort::PacketCores(all) => all.parts().map(Port::counters).collect(),
+        #[cfg(target_os = "linux")]
+        AnyPort::XdpCores(all) => all.parts().map(Port::counters).collect(),
+        port => Ok(vec![port.counters()?]),
+    }
+}
+
 /// The speed of an interface's link in Mb/s, from its driver.
 #[cfg(target_os = "linux")]
 fn link_speed_mbps(interface: &str) -> Option<u32> {
@@ -274,14 +329,13 @@ fn link_speed_mbps(_: &str) -> Option<u32> {
 
 /// A sender's watch.
 struct Until<'s> {
-    state: &'s TrialState,
-    at: usize,
+    report: Report<'s>,
     duration: Duration,
     /// Frames that the port had sent before.
     before: u64,
     /// When frames are due, if they have their times; and the same table, read a little later.
-    timetable: Option<Timetables>,
-    behind: Option<Timetables>,
+    timetable: Option<PartTimetables>,
+    behind: Option<PartTimetables>,
     /// The changes of the load of all streams.
     rates: Vec<RateChange>,
     /// How many are sent at most.
@@ -301,17 +355,16 @@ struct Until<'s> {
 }
 
 impl<'s> Until<'s> {
-    fn new(state: &'s TrialState, task: &Task, plan: &SendPlan, before: u64) -> Self {
-        let timetable = plan.timetables();
+    fn new(report: Report<'s>, task: &Task, part: &PlanPart, before: u64) -> Self {
+        let timetable = part.timetables();
         Self {
-            state,
-            at: task.at,
+            report,
             duration: task.duration,
             before,
             behind: timetable.clone().filter(|_| task.every.is_some()),
             timetable,
             rates: Vec::new(),
-            most: plan.most().unwrap_or(u64::MAX),
+            most: part.most().unwrap_or(u64::MAX),
             due: 0,
             given: 0,
             shortfall: 0,
@@ -366,26 +419,27 @@ impl Watch for Until<'_> {
         Some(self.duration)
     }
     fn go_on(&mut self, glance: &Glance) -> bool {
-        self.state.sends(self.at, glance.sent - self.before);
+        self.report.sends(glance.sent - self.before);
         if let Some(behind) = &mut self.behind {
             // Frames that are still unsent a moment after they were due are skipped.
             let then = glance.elapsed.saturating_sub(SLOW);
             let due = (behind.before(then.as_secs_f64()) as u64).min(self.most);
             self.shortfall = self.shortfall.max(due.saturating_sub(self.given));
-            self.state.falls_short(self.at, self.shortfall);
+            self.report.falls_short(self.shortfall);
         }
-        !self.state.is_abandoned() && !self.state.control().is_some_and(StreamControl::ends)
+        !self.report.state().is_abandoned() && !self.report.state().control().is_some_and(StreamControl::ends)
     }
     fn sends_rest(&self) -> bool {
-        !self.state.is_abandoned()
+        !self.report.state().is_abandoned()
     }
     fn begins(&mut self, since_epoch: Duration) {
         self.begun = since_epoch;
     }
     #[inline]
     fn changes(&mut self, elapsed: Duration) -> Vec<Change> {
-        let mut changes = self.state.control().map_or_else(Vec::new, |control| control.changes(self.at));
-        let rate = self.state.rate_pps();
+        let mut changes =
+            self.report.state().control().map_or_else(Vec::new, |control| control.changes(self.report.at()));
+        let rate = self.report.state().rate_pps();
         let is_new = |pps: &f64| self.rates.last().is_none_or(|last| last.offered_pps != *pps);
         changes.extend(rate.filter(is_new).map(Change::Load));
         if !changes.is_empty() {
@@ -395,12 +449,13 @@ impl Watch for Until<'_> {
     }
     #[inline]
     fn wants_streams(&mut self) -> bool {
-        self.question = self.state.control().and_then(|control| control.asks_sender(self.at));
+        self.question =
+            self.report.state().control().and_then(|control| control.asks_sender(self.report.at()));
         self.question.is_some()
     }
     fn streams(&mut self, frames: &[u64], are_sending: &[bool]) {
-        if let (Some(control), Some(question)) = (self.state.control(), self.question) {
-            control.sent(self.at, question, frames, are_sending);
+        if let (Some(control), Some(question)) = (self.report.state().control(), self.question) {
+            control.sent(self.report.at(), question, frames, are_sending);
         }
     }
     #[inline]
@@ -451,9 +506,8 @@ impl Counting {
     fn look<P: Port>(
         &mut self,
         port: &mut P,
-        at: usize,
         incoming: Option<&Incoming>,
-        state: &TrialState,
+        report: &Report<'_>,
     ) -> Result<(), Trouble> {
         let now = Instant::now();
         if now < self.next {
@@ -466,12 +520,12 @@ impl Counting {
         self.arrive(incoming);
         let quantiles = match incoming {
             Some(Incoming::Tagged(arrivals)) => {
-                state.lacks(at, arrivals.absent());
+                report.lacks(arrivals.absent());
                 arrivals.last_quantiles()
             }
             _ => None,
         };
-        state.overflows(at, missed, quantiles);
+        report.overflows(missed, quantiles);
         Ok(())
     }
 
@@ -509,7 +563,7 @@ enum Incoming {
 }
 
 impl Incoming {
-    fn new(task: &Task, expect: &Expect, epoch: Instant) -> Self {
+    fn new(task: &Task, expect: &Expect, epoch: Instant, is_alone: bool) -> Self {
         if let Some(classes) = &expect.recognise {
             let count = expect.streams.iter().map(|stream| stream.count).sum();
             let recognised = Recognised::new(classes.clone(), count);
@@ -521,6 +575,7 @@ impl Incoming {
         let arrivals = Arrivals::of(streams, expect.by_stream, from)
             .in_parts(expect.parts, task.duration)
             .in_intervals(task.every, expect.margin_ns);
+        let arrivals = if is_alone { arrivals } else { arrivals.beside_others() };
         Self::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
     }
 
@@ -569,11 +624,12 @@ type Worked = (SentFrames, Option<Timeline>, Option<Trouble>);
 fn work<P: Port, T: Tape>(
     port: &mut P,
     tape: T,
-    task: &Task,
-    (plan, near, counting): (Option<&SendPlan>, &Near, &mut Counting),
+    core: &CoreTask<'_>,
+    counting: &mut Counting,
     incoming: &mut Option<Incoming>,
-    state: &TrialState,
 ) -> Worked {
+    let CoreTask { task, part, near, report, .. } = *core;
+    let state = report.state();
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
     let (mut calls, mut seen) = (0_u32, 0);
     let mut listen = |port: &mut P| {
@@ -611,27 +667,27 @@ fn work<P: Port, T: Tape>(
             control.received(1 - task.at, question, arrivals.of_streams());
         }
         if taken == 0 || calls.is_multiple_of(32) {
-            counting.look(port, task.at, incoming.as_ref(), state)?;
+            counting.look(port, incoming.as_ref(), &report)?;
         }
         let received = match incoming {
             Some(incoming) => {
-                state.receives(task.at, incoming.count());
+                report.receives(incoming.count());
                 incoming.count()
             }
             None => u64::MAX,
         };
         Ok((taken, received))
     };
-    let (_steady, _aside) = match plan {
+    let (_steady, _aside) = match part {
         Some(_) => (Some(Steady::now(near)), None),
         None => (None, Some(Aside::receiving(near))),
     };
-    let (sent, line, mut trouble) = match plan {
-        Some(plan) => transmit(port, task, plan, (&mut listen, &answered), state),
+    let (sent, line, mut trouble) = match part {
+        Some(part) => transmit(port, task, part, (&mut listen, &answered), report),
         None => (SentFrames::default(), task.every.map(Timeline::new), None),
     };
     if trouble.is_none()
-        && let Err(lost) = receive(port, task, &mut listen, &stamped, state)
+        && let Err(lost) = receive(port, task, &mut listen, &stamped, report)
     {
         trouble = Some(lost);
         state.abandon();
@@ -639,19 +695,33 @@ fn work<P: Port, T: Tape>(
     (sent, line, trouble)
 }
 
-/// Sends the frames of a plan. Listens meanwhile, and answers questions.
+/// The frames that a core has sent, in the order of the whole plan.
+fn core_sent(task: &Task, part: &PlanPart, frames: u64, sent: &run::Sent) -> CoreSent {
+    let streams = task.plan.as_ref().map_or(0, |plan| plan.streams.len());
+    if part.is_divided() {
+        return CoreSent { frames, of_streams: Vec::new(), of_core: Some(sent.given) };
+    }
+    let mut of_streams = sent.of_streams.clone();
+    if part.plan.streams.len() < streams {
+        of_streams = vec![0; streams];
+        part.add_to(&mut of_streams, &sent.of_streams, sent.given);
+    }
+    CoreSent { frames, of_streams, of_core: None }
+}
+
+/// Sends the frames of a part of a plan. Listens meanwhile, and answers questions.
 fn transmit<P: Port>(
     port: &mut P,
     task: &Task,
-    plan: &SendPlan,
+    part: &PlanPart,
     (listen, answered): (&mut impl FnMut(&mut P) -> Result<(usize, u64), Trouble>, &Cell<u64>),
-    state: &TrialState,
+    report: Report<'_>,
 ) -> Worked {
     let begin = Instant::now();
     let before = port.frames().1;
-    let mut until = Until::new(state, task, plan, before);
+    let mut until = Until::new(report, task, part, before);
     let mut listen_only = |port: &mut P| listen(port).map(|(taken, _)| taken);
-    let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
+    let sent = send_part_and_listen(port, part, &mut until, &mut listen_only);
     // Answers to questions are no frames of the trial.
     let frames = (port.frames().1 - before).saturating_sub(answered.get());
     let (sent, trouble) = match sent {
@@ -659,14 +729,13 @@ fn transmit<P: Port>(
         Err(trouble) => {
             let elapsed = begin.elapsed().min(task.duration);
             let intended = until.due_before(elapsed).unwrap_or(frames);
-            state.abandon();
+            report.state().abandon();
             (run::Sent { intended, elapsed, given: frames, ..run::Sent::default() }, Some(trouble))
         }
     };
-    state.sends(task.at, frames);
-    state.has_sent_of(task.at, sent.of_streams.clone());
-    state.control().into_iter().for_each(|control| control.has_sent(task.at, &sent.of_streams));
-    state.has_sent(task.at, frames);
+    report.sends(frames);
+    report.state().control().into_iter().for_each(|control| control.has_sent(task.at, &sent.of_streams));
+    report.has_sent(core_sent(task, part, frames, &sent));
     let run::Sent { intended, elapsed, gaps, disturbance, given, of_streams, skipped, lateness, .. } = sent;
     let Until { begun, rates: rate_changes, line, .. } = until;
     let sent = SentFrames {
@@ -706,7 +775,7 @@ fn receive<P: Port>(
     task: &Task,
     listen: &mut impl FnMut(&mut P) -> Result<(usize, u64), Trouble>,
     stamped: &Cell<bool>,
-    state: &TrialState,
+    report: Report<'_>,
 ) -> Result<(), Trouble> {
     let mut last = Instant::now();
     let mut looked_after = last;
@@ -722,7 +791,7 @@ fn receive<P: Port>(
         if since_rest > 0 {
             last = now;
         }
-        if state.is_over(task.at, received, now - last, task.drain) {
+        if report.is_over(received, now - last, task.drain) {
             break;
         }
         if now - looked_after > SLOW {

@@ -2,6 +2,7 @@
 
 pub(crate) mod attend;
 pub(crate) mod calibrate;
+pub(crate) mod cores;
 pub(crate) mod generator;
 pub(crate) mod learn;
 pub(crate) mod local;
@@ -25,7 +26,9 @@ pub use run::{RunStart, all_arrived, app_run, offered, streams};
 pub use shape::{check as check_shape, shape};
 pub use streams::{MOST_STREAMS, Stream, parse_streams, read_streams, sizes_of_streams, streams_pps};
 pub use template::{Template, template};
-pub use test_port::{Allowed, Done, Expect, ExpectedStream, Host, LiveCounts, SentFrames, Task, TestPort};
+pub use test_port::{
+    Allowed, Done, Expect, ExpectedStream, Host, LiveCounts, OfCore, SentFrames, Task, TestPort,
+};
 pub use testbed::PortsTestbed;
 pub use traffic::{Traffic, numbers};
 pub use trial::{Address, DirectionOutcome, Offer, Outcome, Replay, Site, Tester};

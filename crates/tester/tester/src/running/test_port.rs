@@ -135,6 +135,8 @@ pub struct Done {
     pub follower: Option<Follower>,
     /// All frames that it sent and received, if they were [captured](TestPort::capture).
     pub captured: Option<Captured>,
+    /// The work of each core, if there are several.
+    pub cores: Vec<OfCore>,
     /// The failure, if any.
     pub trouble: Option<Trouble>,
     /// Impossible results from another host, in words. They are left out.
@@ -150,6 +152,21 @@ impl Done {
         }
         Self { trouble: Some(trouble), ..Self::default() }
     }
+}
+
+/// The work of one of several cores of a port in a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfCore {
+    /// The CPU that it had for itself while it sent, if it had one.
+    pub cpu: Option<u32>,
+    /// Frames that were due on it, if it sent.
+    pub intended: u64,
+    /// Frames that it sent.
+    pub sent: u64,
+    /// Frames of the trial that it received, without duplicates.
+    pub received: u64,
+    /// Its receive overflow, if its port counts it.
+    pub missed: Option<u64>,
 }
 
 /// The frames that a port has sent in a trial.
@@ -203,6 +220,10 @@ pub trait TestPort: Send {
     /// The CPUs around its interface, if it is a port of this process.
     fn near(&self) -> Option<&Near> {
         None
+    }
+    /// The number of cores that do its work in a trial.
+    fn cores(&self) -> usize {
+        1
     }
     /// The operator's limits.
     fn allowed(&self) -> Allowed {

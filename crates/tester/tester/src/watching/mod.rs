@@ -1,6 +1,7 @@
 //! Readings of a trial that runs: gauges, the live view, metrics, and the state that its threads share.
 
 pub(crate) mod control;
+pub(crate) mod cores;
 pub(crate) mod gauges;
 pub mod live;
 pub(crate) mod metrics;

@@ -27,6 +27,8 @@ pub struct TrialState {
     sent: [AtomicU64; 2],
     /// The frames of each stream that each end has sent, once it has sent all; of a single stream none.
     of_streams: Mutex<[Vec<u64>; 2]>,
+    /// If several cores of an end have sent a stream: the frames of each core.
+    of_cores: Mutex<[Vec<u64>; 2]>,
     /// Frames that each end has sent and received so far.
     so_far: [[AtomicU64; 2]; 2],
     /// Other reports of each end while it works.
@@ -98,6 +100,7 @@ impl TrialState {
             ended: Once::default(),
             sent: from_fn(|_| AtomicU64::new(u64::MAX)),
             of_streams: Mutex::new([Vec::new(), Vec::new()]),
+            of_cores: Mutex::new([Vec::new(), Vec::new()]),
             so_far: from_fn(|_| from_fn(|_| AtomicU64::new(0))),
             live: from_fn(|_| LiveEnd::new()),
             rate: AtomicU64::new(0),
@@ -163,6 +166,21 @@ impl TrialState {
             Some(streams) if !streams.is_empty() => streams.clone(),
             _ => vec![self.sent(at).unwrap_or(0)],
         }
+    }
+
+    /// Records the frames that each core of an end has sent of its only stream, before the end reports that
+    /// it [has sent](Self::has_sent) all.
+    pub fn has_sent_on_cores(&self, at: usize, cores: Vec<u64>) {
+        let mut all = self.of_cores.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = all.get_mut(at) {
+            *place = cores;
+        }
+    }
+
+    /// The frames that each core of an end has sent of its only stream, if there are several.
+    pub fn sent_on_cores(&self, at: usize) -> Vec<u64> {
+        let all = self.of_cores.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(at).cloned().unwrap_or_default()
     }
 
     /// Records the frames that an end has sent so far.

@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod cores;
 mod places;
 mod rates;
 mod stations;
@@ -48,8 +49,19 @@ fn tester(gateway: [Option<&str>; 2], places: &[&str]) -> Tester {
 
 /// The same with these addresses and VLANs.
 fn tester_of(ips: [&str; 2], vlans: [Option<u16>; 2], gateway: [Option<&str>; 2], places: &[&str]) -> Tester {
-    let specs = ["packet:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
-    let ports = open(&specs, &Options::default()).unwrap();
+    tester_on(["packet:a", "packet:b"], 1, (ips, vlans), gateway, places)
+}
+
+/// The same with these ports on this number of cores.
+fn tester_on(
+    ports: [&str; 2],
+    cores: usize,
+    (ips, vlans): ([&str; 2], [Option<u16>; 2]),
+    gateway: [Option<&str>; 2],
+    places: &[&str],
+) -> Tester {
+    let specs = ports.map(|name| name.parse::<Spec>().unwrap());
+    let ports = open(&specs, &Options { cores, ..Options::default() }).unwrap();
     let addresses = [0, 1].map(|at| Address {
         ips: ips[at].parse().unwrap(),
         gateway: gateway[at].map(|text| text.parse().unwrap()),

@@ -8,6 +8,7 @@ mod capture_all;
 mod conflict;
 mod connections;
 mod copies;
+mod cores;
 mod diagnosis;
 mod interrupted;
 mod linux;

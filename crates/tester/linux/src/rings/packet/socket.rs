@@ -57,6 +57,21 @@ impl Socket<Arrivals> {
         Ok(Self { ring, fd })
     }
 
+    /// Joins the socket to a group of sockets of one interface, which share its frames: all frames of a flow
+    /// come to the same socket. The first socket makes a new group, if `group` is `None`. Returns the group.
+    ///
+    /// # Errors
+    /// Errors of the system: `EINVAL` before Linux 5.18.
+    pub fn join(&self, group: Option<u16>) -> io::Result<u16> {
+        let unique = if group.is_none() { abi::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+        let kind = abi::PACKET_FANOUT_HASH | unique | abi::FANOUT_IGNORES_OUTGOING;
+        let value = kind << 16 | u32::from(group.unwrap_or(0));
+        set(self.fd.as_fd(), abi::SOL_PACKET, abi::PACKET_FANOUT, &value)?;
+        let joined: u32 = get(self.fd.as_fd(), abi::SOL_PACKET, abi::PACKET_FANOUT)?;
+        // The lower half is the number of the group (packet(7)).
+        Ok(joined as u16)
+    }
+
     /// Frames and superpackets dropped since the last call because the ring was full.
     ///
     /// # Errors

@@ -77,6 +77,28 @@ impl PacketPort {
         })
     }
 
+    /// Opens an interface once for each of `cores` cores. The ports share its received frames: all frames of
+    /// a flow come to one port, by the kernel's hash of their addresses and ports (`PACKET_FANOUT`).
+    ///
+    /// # Errors
+    /// Errors of [`open`](Self::open), and `Unsupported` before Linux 5.18.
+    pub fn open_shared(name: &str, cores: usize, pool: &BufferPool) -> io::Result<Vec<Self>> {
+        let old = |error: io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::INVAL) => io::Error::new(
+                io::ErrorKind::Unsupported,
+                "several cores need Linux 5.18 or later for packet sockets: use one core",
+            ),
+            _ => error,
+        };
+        let (mut ports, mut group) = (Vec::with_capacity(cores), None);
+        for _ in 0..cores {
+            let port = Self::open(name, pool.clone())?;
+            group = Some(port.arrivals.join(group).map_err(old)?);
+            ports.push(port);
+        }
+        Ok(ports)
+    }
+
     /// Receives frames as they are on the wire: the interface neither merges them (GRO) nor takes out VLAN
     /// tags. Some drivers keep only the identifier of a tag that was taken out. The setting stays.
     ///

@@ -16,6 +16,23 @@ const STEP: f64 = 0.25;
 /// The CPUs that a user gave for this program, in their order; empty if none were given.
 static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
+fn refused(error: rustix::io::Errno) -> String {
+    format!("cannot choose CPUs: {error}")
+}
+
+/// Checks that this program may use CPUs.
+fn may_use(cpus: &[usize]) -> Result<(), String> {
+    let allowed = members(&sched_getaffinity(None).map_err(refused)?);
+    match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        None => Ok(()),
+        Some(cpu) => {
+            let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+            let allowed = allowed.join(", ");
+            Err(format!("CPU {cpu} may not be used by this program, only {allowed}"))
+        }
+    }
+}
+
 /// Restricts this thread, and the threads that it starts, to these CPUs, if any are given. Senders take the
 /// first of them.
 ///
@@ -26,16 +43,45 @@ pub fn use_cpus(cpus: Option<&CpuList>) -> Result<(), String> {
         GIVEN.lock().unwrap_or_else(PoisonError::into_inner).clear();
         return Ok(());
     };
-    let refused = |error: rustix::io::Errno| format!("cannot choose CPUs: {error}");
-    let allowed = members(&sched_getaffinity(None).map_err(refused)?);
-    if let Some(cpu) = cpus.numbers().iter().find(|cpu| !allowed.contains(cpu)) {
-        let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
-        let allowed = allowed.join(", ");
-        return Err(format!("CPU {cpu} may not be used by this program, only {allowed}"));
-    }
+    may_use(cpus.numbers())?;
     sched_setaffinity(None, &only(cpus.numbers().iter().copied())).map_err(refused)?;
     *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = cpus.numbers().to_vec();
     Ok(())
+}
+
+/// The CPUs that a user gave for the cores of ports, in their order; empty if none were given.
+static OF_CORES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// From now on the cores of ports have these CPUs, core k the kth one.
+///
+/// # Errors
+/// A CPU that this program may not use, in one line.
+pub fn use_cores(cpus: Option<&CpuList>) -> Result<(), String> {
+    let cpus = cpus.map_or(&[][..], CpuList::numbers);
+    may_use(cpus)?;
+    *OF_CORES.lock().unwrap_or_else(PoisonError::into_inner) = cpus.to_vec();
+    Ok(())
+}
+
+/// While it lives, this thread runs on the CPU of a core.
+#[derive(Debug)]
+pub struct Pinned(Option<CpuSet>);
+
+/// Gives this thread the CPU of a core, if a user gave one.
+pub fn pin_core(core: usize) -> Pinned {
+    let cpu = OF_CORES.lock().unwrap_or_else(PoisonError::into_inner).get(core).copied();
+    let before = cpu.and_then(|_| sched_getaffinity(None).ok());
+    // The CPU may have gone since it was chosen: then the thread stays where it is.
+    let is_pinned = cpu.is_some_and(|cpu| sched_setaffinity(None, &only([cpu])).is_ok());
+    Pinned(before.filter(|_| is_pinned))
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = sched_setaffinity(None, before);
+        }
+    }
 }
 
 /// The CPUs of a set.

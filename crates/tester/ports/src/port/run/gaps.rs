@@ -49,6 +49,26 @@ pub struct Gaps {
     pub got: Option<Got>,
 }
 
+impl Gaps {
+    /// The gaps of two cores of a sender. Each core's gaps are between its own frames, so the intended ones
+    /// differ. Percentiles are those of the worse core.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        Self {
+            intended_ns: None,
+            count: self.count + other.count,
+            within: sum(self.within, other.within),
+            p50_ns: self.p50_ns.max(other.p50_ns),
+            p99_ns: self.p99_ns.max(other.p99_ns),
+            p999_ns: self.p999_ns.max(other.p999_ns),
+            max_ns: self.max_ns.max(other.max_ns),
+            waited_ns: sum(self.waited_ns, other.waited_ns),
+            got: self.got,
+        }
+    }
+}
+
 /// The CPU and priority that the system gave a sending thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Got {

@@ -10,6 +10,8 @@ mod cpu_list;
 mod cpus;
 mod forward;
 mod gaps;
+mod numbers;
+mod part;
 mod pauses;
 mod plan;
 mod schedule;
@@ -30,12 +32,15 @@ pub use count::count;
 pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
 pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
+pub use numbers::{Numbers, SentNumbers};
+pub use part::{PartTimetables, PlanPart};
 pub use plan::{Change, Late, SendPlan, StreamPlan, Timetables};
 pub use schedule::{LATE, Lateness};
-pub use send::{FEW, Sent, send, send_and_listen};
+pub use send::{FEW, Sent, send, send_and_listen, send_part_and_listen};
 pub use shape::{Shape, Times, Timetable};
 pub use steady::{
-    Aside, Near, Steady, left_raised, prefer, restore_priority, use_cpus, use_priority, waited,
+    Aside, Near, Pinned, Steady, left_raised, pin_core, prefer, restore_priority, use_cores, use_cpus,
+    use_priority, waited,
 };
 pub use tally::{Streams, Tally};
 

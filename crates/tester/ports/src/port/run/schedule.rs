@@ -22,8 +22,14 @@ pub struct Lateness {
 }
 
 impl Lateness {
+    /// That of two cores.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        Self { frames: self.frames + other.frames, longest: self.longest.max(other.longest) }
+    }
+
     /// A frame that was due at `due_s` was given to the port now.
-    fn note(&mut self, due_s: f64, now: Duration) {
+    pub(super) fn note(&mut self, due_s: f64, now: Duration) {
         let due = Duration::try_from_secs_f64(due_s).unwrap_or(now);
         let delay = now.saturating_sub(due);
         self.frames += u64::from(delay > LATE);
@@ -40,6 +46,11 @@ pub(super) trait Schedule {
     fn give_up(&mut self, frames: u64);
     /// The stream of the next frame: its index in the plan. Not behind the last frame.
     fn next(&mut self) -> usize;
+    /// The number of a stream's frame in its tag, by its number among the frames that are sent here.
+    #[inline]
+    fn number(&self, sequence: u64) -> u64 {
+        sequence
+    }
     /// This number of the next frames was given to the port, in a turn that began at `began`. Records gaps
     /// and delays, if they are wanted.
     fn sent(&mut self, frames: usize, began: Duration, now: Duration, gaps: Option<&mut Recorder>);

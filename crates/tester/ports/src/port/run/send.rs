@@ -1,6 +1,7 @@
 //! Sending test frames at an exact rate, or as fast as the port takes them.
 
 use super::gaps::{Gaps, Recorder};
+use super::part::{OnePart, PlanPart};
 use super::pauses::Pauses;
 use super::plan::{Late, SendPlan};
 use super::schedule::{LATE, Lateness, Many, One, Schedule};
@@ -177,10 +178,11 @@ impl Source<'_> {
         let at = schedule.next();
         let (stream, sequence) = (self.plan.streams.get(at)?, self.sequences.get_mut(at)?);
         // A frame that no buffer holds cannot be sent, and gets no length.
-        let bytes = stream.frames.write(*sequence, buffer.bytes_mut()).unwrap_or(0);
+        let number = schedule.number(*sequence);
+        let bytes = stream.frames.write(number, buffer.bytes_mut()).unwrap_or(0);
         // Every template has room for a tag.
         if !self.plan.as_they_are {
-            let tag = Tag { stream: stream.stream, sequence: *sequence, sent_ps };
+            let tag = Tag { stream: stream.stream, sequence: number, sent_ps };
             let _ = stream.frames.tag().write(&mut buffer.bytes_mut()[..bytes.into()], tag);
         }
         *sequence += 1;
@@ -227,6 +229,24 @@ pub fn send_and_listen<P: Port>(
     match One::of(plan, plan.late == Late::Send) {
         Some(one) => send_in_order(port, plan, one, watch, listen),
         None => send_in_order(port, plan, Many::of(plan), watch, listen),
+    }
+}
+
+/// As [`send_and_listen`], for the part of a plan that one of several cores sends.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn send_part_and_listen<P: Port>(
+    port: &mut P,
+    part: &PlanPart,
+    watch: &mut impl Watch,
+    listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
+) -> Result<Sent, Trouble> {
+    match part.numbers.and_then(|numbers| OnePart::of(&part.plan, numbers)) {
+        Some(one) if !part.plan.streams.iter().any(|stream| stream.frames.is_empty()) => {
+            send_in_order(port, &part.plan, one, watch, listen)
+        }
+        _ => send_and_listen(port, &part.plan, watch, listen),
     }
 }
 

@@ -12,7 +12,7 @@
 //! other programs there, and below the receiver. Without the right, priorities stay. [`Got`] records what a
 //! sender got, and [`waited`] how long the thread waited for a CPU nevertheless.
 
-pub use super::cpus::{Near, use_cpus};
+pub use super::cpus::{Near, Pinned, pin_core, use_cores, use_cpus};
 use super::cpus::{Order, members, only};
 use super::gaps::Got;
 use super::session::Raised;

@@ -22,6 +22,23 @@ pub fn use_cpus(cpus: Option<&CpuList>) -> Result<(), String> {
     cpus.map_or(Ok(()), |_| Err("choosing CPUs works on Linux only".into()))
 }
 
+/// Not possible here.
+///
+/// # Errors
+/// If any are given, in one line.
+pub fn use_cores(cpus: Option<&CpuList>) -> Result<(), String> {
+    use_cpus(cpus)
+}
+
+/// No effect here.
+#[derive(Debug)]
+pub struct Pinned;
+
+/// Does nothing.
+pub fn pin_core(_: usize) -> Pinned {
+    Pinned
+}
+
 /// No effect here.
 #[derive(Debug)]
 pub struct Steady;

@@ -9,8 +9,7 @@
 //! turn: frames are in order within a queue, but not between queues. Only the first queue sends: so frames
 //! stay in order, one system call sends them all, and a core does not send faster by two queues.
 
-mod wake;
-
+use super::any_of::AnyOf;
 use super::attached::Attached;
 use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
 use kpps_linux::rings::xdp::{KERNEL_HEADROOM, Outlet, SENDING, Socket};
@@ -26,7 +25,6 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wake::Any;
 
 /// Headroom of the pool's chunks: the first bytes are the kernel's.
 pub(super) const HEADROOM: usize = KERNEL_HEADROOM;
@@ -59,8 +57,11 @@ fn queues_of(interface: &str, queue: Option<u32>) -> io::Result<Range<u32>> {
     })
 }
 
-/// Buffers that a port keeps, to receive into and to send from.
-pub(super) fn buffers(interface: &str, queue: Option<u32>) -> usize {
+/// Buffers that a port keeps, to receive into and to send from; with several cores, the ports of all.
+pub(super) fn buffers(interface: &str, queue: Option<u32>, cores: usize) -> usize {
+    if cores > 1 {
+        return cores * (receiving(1) + SENDING) as usize;
+    }
     // Opening the port reports the error.
     let queues = queues_of(interface, queue).map_or(1, |queues| queues.len() as u32);
     (queues * receiving(queues) + SENDING) as usize
@@ -116,7 +117,7 @@ pub struct XdpPort {
     /// The queue that is polled next.
     turn: usize,
     /// One descriptor for several queues.
-    any: Option<Any>,
+    any: Option<AnyOf>,
     program: Arc<Redirect>,
     attached: Attached,
     zero_copy: bool,
@@ -178,7 +179,7 @@ impl XdpPort {
         let mut port = Self {
             zero_copy: queues[0].socket.is_zero_copy()?,
             any: if queues.len() > 1 {
-                Some(Any::of(queues.iter().map(|queue| queue.socket.as_fd()))?)
+                Some(AnyOf::of(queues.iter().map(|queue| queue.socket.as_fd()))?)
             } else {
                 None
             },
@@ -203,6 +204,31 @@ impl XdpPort {
             port.program.give(*number, socket.as_fd())?;
         }
         Ok(port)
+    }
+
+    /// Opens an interface once for each of `cores` cores: port k has queue k, to receive and to send.
+    ///
+    /// # Errors
+    /// Errors of [`open`](Self::open), and `InvalidInput` if the interface does not have one receive queue
+    /// for each core.
+    pub fn open_shared(
+        name: &str,
+        cores: usize,
+        memory: &Memory,
+        chunk: usize,
+        pool: &BufferPool,
+    ) -> io::Result<Vec<Self>> {
+        let queues = ethtool::receive_queues(name)?;
+        if queues as usize != cores {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "{cores} cores need {cores} receive queues, and {name} has {queues}: give {queues} cores, \
+                    or set the queues with `ethtool -L {name}`"
+                ),
+            ));
+        }
+        (0..queues).map(|queue| Self::open(name, Some(queue), memory, chunk, pool.clone())).collect()
     }
 
     /// The number of receive queues. Frames of different ones may have overtaken each other.
@@ -615,7 +641,7 @@ mod tests {
         {
             assert_eq!(receiving(queues), entries, "{queues}");
         }
-        assert_eq!(buffers("no-such", None), (RECEIVING + SENDING) as usize);
+        assert_eq!(buffers("no-such", None, 1), (RECEIVING + SENDING) as usize);
         assert_eq!(queues_of("no-such", Some(3)).ok(), Some(3..4), "binding reports the error");
         assert!(queues_of("no-such", None).is_err() && queues_of("lo", Some(u32::MAX)).is_err());
     }

@@ -16,6 +16,7 @@ impl Tester {
         self.check_line_rate(offer)?;
         self.check_allowed(offer)?;
         self.check_kinds(offer)?;
+        self.check_cores(offer)?;
         self.check_lengths(offer)
     }
 
@@ -86,6 +87,21 @@ impl Tester {
             return Err(Error::PayloadOnly((*port).to_owned()));
         }
         Ok(())
+    }
+
+    /// Refuses results that ports on several cores do not have.
+    fn check_cores(&self, offer: &Offer) -> Result<(), Error> {
+        let several = self.ports.iter().any(|port| port.cores() > 1);
+        let what = [
+            (offer.replay.is_some(), "a replay of a capture"),
+            (offer.control.is_some(), "the control of single streams"),
+            (offer.keep, "a file of frames with anomalies"),
+            (self.capture.is_some(), "a capture of all frames"),
+        ];
+        match what.into_iter().find(|(is_wanted, _)| several && *is_wanted) {
+            Some((_, what)) => Err(Error::SeveralCores(what)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses frames that are longer than a port can send or receive.

@@ -39,6 +39,8 @@ impl Tester {
     /// The load of an offer, and the limit of a load that replaces it.
     fn rate(&self, offer: &Offer) -> Option<LiveRate> {
         let Rate::Pps(pps) = offer.load.rate else { return None };
+        // Several cores would change the load at different times.
+        let has_one_core = self.ports.iter().all(|port| port.cores() == 1);
         let has_times = offer.replay.as_ref().is_some_and(|replay| replay.times.is_some());
         let line_pps = self.line_rate_pps(&offer.load.sizes);
         let mut limits = vec![(line_pps.unwrap_or(f64::INFINITY), "line rate".to_owned())];
@@ -53,7 +55,7 @@ impl Tester {
         Some(LiveRate {
             pps,
             // Streams have a rate each, and those of both directions differ.
-            can_change: !has_times && offer.count.is_none() && offer.streams.is_empty(),
+            can_change: !has_times && offer.count.is_none() && offer.streams.is_empty() && has_one_core,
             line_pps: line_pps.unwrap_or_else(|| offer.load.sizes.line_rate_pps(rate::GIGABIT)),
             mean_bytes: offer.load.sizes.mean_bytes_with_fcs(),
             limit,

@@ -37,6 +37,8 @@ use std::time::Duration;
 
 /// The begin of a router's name in an environment.
 const GATEWAY_OF: &str = "gateway of";
+/// The begin of the name of a port's number of cores there.
+const CORES_OF: &str = "cores of";
 
 /// Two ports with a device under test between them.
 pub struct Tester {
@@ -144,8 +146,8 @@ impl Tester {
         };
         let names = tester.names();
         // Routers are not noted here, but when they have answered.
-        let is_port =
-            |name: &String| names.iter().any(|port| name.ends_with(port)) && !name.starts_with(GATEWAY_OF);
+        let is_other = |name: &String| [GATEWAY_OF, CORES_OF].iter().any(|begin| name.starts_with(begin));
+        let is_port = |name: &String| names.iter().any(|port| name.ends_with(port)) && !is_other(name);
         provenance::note_ports(tester.system().into_iter().filter(|(name, _)| is_port(name)));
         tester
     }
@@ -192,7 +194,7 @@ impl Tester {
         Environment { system: self.system(), ..Environment::on(self.names()) }
     }
 
-    /// The system by name: kernels, CPUs, ports, routers.
+    /// The system by name: kernels, CPUs, ports with their cores if there are several, routers.
     fn system(&self) -> BTreeMap<String, String> {
         let of = |site: &Site| {
             let ports = site.ports.iter().map(|&at| (self.ports[at].name(), self.ports[at].interface()));
@@ -205,7 +207,9 @@ impl Tester {
             let gateway = self.ends[at].gateway?;
             Some((format!("{GATEWAY_OF} {}", self.ports[at].name()), format!("{gateway} ({router})")))
         });
-        self.sites.iter().flat_map(of).chain(gateways).collect()
+        let cores = self.ports.iter().filter(|port| port.cores() > 1);
+        let cores = cores.map(|port| (format!("{CORES_OF} {}", port.name()), port.cores().to_string()));
+        self.sites.iter().flat_map(of).chain(gateways).chain(cores).collect()
     }
 
     /// The speed of the slower link in Mb/s, if it is known.

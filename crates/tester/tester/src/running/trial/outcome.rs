@@ -3,7 +3,7 @@
 use crate::accounting::counted::{Counted, Counts};
 use crate::capturing::ring::Captured;
 use crate::judging::received::Received;
-use crate::running::test_port::SentFrames;
+use crate::running::test_port::{OfCore, SentFrames};
 use kpps_documents::detail::{Clocks, Interval};
 use kpps_documents::{Disturbance, LINK_CHANGES};
 use kpps_methods::Latency;
@@ -65,6 +65,8 @@ pub struct DirectionOutcome {
     /// Frames that came through, but that the receiving port could not take in: its receive overflow. `None`
     /// if the port does not count it.
     pub overflow: Option<u64>,
+    /// The work of each core of the sending port and of the receiving port, if there are several.
+    pub cores: [Vec<OfCore>; 2],
     /// The length of intervals in s, and their results, if they were asked for.
     pub series: Option<(f64, Vec<Interval>)>,
 }

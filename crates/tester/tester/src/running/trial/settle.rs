@@ -126,7 +126,8 @@ impl Ended {
         let lines = self.done[from].line.as_ref().zip(self.done[to].line.as_ref());
         let series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &totals));
         let latency = self.latency(offer, to);
-        DirectionOutcome { from, sent, received, latency, either, overflow, series }
+        let cores = [from, to].map(|at| self.done[at].cores.clone());
+        DirectionOutcome { from, sent, received, latency, either, overflow, cores, series }
     }
 
     /// The latencies of the frames that a port received, corrected by the clocks.

@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Descriptors that become readable when one of several sockets has received something. An epoll descriptor
 /// is never writable, so there are two.
 #[derive(Debug)]
-pub(super) struct Any {
+pub(super) struct AnyOf {
     received: OwnedFd,
     /// Readable also when the first socket, which sends, has transmit space.
     received_or_room: OwnedFd,
 }
 
-impl Any {
+impl AnyOf {
     /// Watches these sockets.
     pub(super) fn of<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>) -> io::Result<Self> {
         let new = || epoll::create(CreateFlags::CLOEXEC);
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn it_is_readable_when_one_of_them_is_or_when_the_first_has_room() {
         let pairs = [0, 1, 2].map(|_| UnixDatagram::pair().unwrap());
-        let any = Any::of(pairs.iter().map(|(here, _)| here.as_fd())).unwrap();
+        let any = AnyOf::of(pairs.iter().map(|(here, _)| here.as_fd())).unwrap();
         assert!(!readable(any.fd(false)) && readable(any.fd(true)), "there is room");
         // No transmit space at the first.
         pairs[0].0.set_nonblocking(true).unwrap();

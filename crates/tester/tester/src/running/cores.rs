@@ -1,0 +1,207 @@
+//! The work of the cores of a port in a trial, put together.
+
+use crate::capturing::ring::Captured;
+use crate::judging::arrivals::Arrivals;
+use crate::judging::received::Received;
+use crate::judging::timeline::Timeline;
+use crate::running::test_port::{Done, OfCore, SentFrames, Task};
+use crate::watching::state::TrialState;
+use kpps_ports::port::run::{PlanPart, pin_core};
+use kpps_ports::port::{Counters, Trouble};
+use std::time::Duration;
+
+/// The frames that have come to a core.
+#[derive(Default)]
+pub(crate) enum Came {
+    /// None were expected.
+    #[default]
+    Nothing,
+    /// Frames with tags, whose fate is not settled.
+    Tagged(Box<Arrivals>),
+    /// Frames of a capture, and how many of each class came.
+    Recognised(Box<Received>, Vec<u64>),
+}
+
+/// The work of a core.
+#[derive(Default)]
+pub(crate) struct CoreWork {
+    /// The frames that it sent. The frames of its streams are in the order of its part of the plan.
+    pub sent: SentFrames,
+    /// The frames that came.
+    pub came: Came,
+    /// Its work in each interval.
+    pub line: Option<Timeline>,
+    /// Its port's counters at the beginning and at the end.
+    pub counters: Option<[Counters; 2]>,
+    /// All frames, if they are captured.
+    pub captured: Option<Captured>,
+    /// The failure, if any.
+    pub trouble: Option<Trouble>,
+}
+
+impl CoreWork {
+    /// The work of a core that does nothing: the trial ends.
+    pub fn failed(state: &TrialState, trouble: Trouble) -> Self {
+        state.abandon();
+        Self { trouble: Some(trouble), ..Self::default() }
+    }
+
+    /// The work of this core, with this part of the plan.
+    fn row(&self, part: Option<&PlanPart>) -> OfCore {
+        // A frame that is due at the very end is not.
+        let most = part.and_then(PlanPart::most).unwrap_or(u64::MAX);
+        OfCore {
+            cpu: self.sent.gaps.and_then(|gaps| gaps.got?.cpu),
+            intended: self.sent.intended.min(most),
+            sent: self.sent.frames,
+            received: match &self.came {
+                Came::Tagged(arrivals) => arrivals.received(),
+                _ => 0,
+            },
+            missed: self.counters.and_then(|[before, after]| after.missed_since(&before)),
+        }
+    }
+}
+
+/// Does the work of each core on a thread of its own; the first core has this thread. `ports`: the port of
+/// each core.
+pub(crate) fn on_threads<P: Send>(
+    ports: impl IntoIterator<Item = P>,
+    state: &TrialState,
+    work: impl Fn(usize, P) -> CoreWork + Sync,
+) -> Vec<CoreWork> {
+    let work = |core, port| {
+        let _pinned = pin_core(core);
+        work(core, port)
+    };
+    let work = &work;
+    std::thread::scope(|scope| {
+        let mut ports = (0..).zip(ports);
+        let first = ports.next();
+        let start = |(core, port)| {
+            let name = std::thread::Builder::new().name("port".into());
+            name.spawn_scoped(scope, move || work(core, port))
+        };
+        let others: Vec<_> = ports.map(start).collect();
+        let first = first.map(|(core, port)| work(core, port));
+        let joined = others.into_iter().map(|thread| match thread.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(done)) => done,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(source) => {
+                CoreWork::failed(state, Trouble::System { what: "cannot start a thread for a core", source })
+            }
+        });
+        first.into_iter().chain(joined).collect()
+    })
+}
+
+/// Puts the work of all cores together. `parts`: the part of each core in the plan, if it has one. `name`:
+/// that of the port.
+pub(crate) fn together(
+    mut works: Vec<CoreWork>,
+    parts: &[Option<PlanPart>],
+    (task, state): (&Task, &TrialState),
+    name: &str,
+) -> Done {
+    let rows = works.iter().zip(parts).map(|(work, part)| work.row(part.as_ref()));
+    let rows: Vec<_> = rows.collect();
+    let mut trouble = works.iter_mut().find_map(|work| work.trouble.take());
+    trouble = trouble.map(|trouble| trouble.at(name));
+    let counters = |count: fn(&Counters, &Counters) -> Option<u64>| -> Option<u64> {
+        works.iter().map(|work| work.counters.and_then(|[before, after]| count(&before, &after))).sum()
+    };
+    let missed = counters(|before, after| after.missed_since(before));
+    let errors = counters(|before, after| Some(after.errors - before.errors));
+    let taken = counters(|before, after| Some(after.received - before.received));
+    let mut line: Option<Timeline> = None;
+    for more in works.iter_mut().filter_map(|work| work.line.take()) {
+        match &mut line {
+            Some(line) => line.merge(more),
+            None => line = Some(more),
+        }
+    }
+    let captured = works.iter_mut().find_map(|work| work.captured.take());
+    let came = works.iter_mut().map(|work| std::mem::take(&mut work.came)).reduce(both).unwrap_or_default();
+    let from = 1 - task.at;
+    let (received, latency, classes) = match came {
+        Came::Tagged(arrivals) => {
+            let (received, latency) =
+                arrivals.finish_shared(&state.sent_of(from), &state.sent_on_cores(from));
+            (received, latency, Vec::new())
+        }
+        Came::Recognised(received, classes) => (*received, Vec::new(), classes),
+        Came::Nothing => Default::default(),
+    };
+    Done {
+        sent: all_sent(works, parts, task),
+        received,
+        latency,
+        classes,
+        missed,
+        errors,
+        taken,
+        line,
+        follower: None,
+        captured,
+        cores: if rows.len() > 1 { rows } else { Vec::new() },
+        trouble,
+        unbelievable: Vec::new(),
+    }
+}
+
+/// The frames of two cores.
+fn both(one: Came, other: Came) -> Came {
+    match (one, other) {
+        (Came::Tagged(mut one), Came::Tagged(other)) => {
+            one.add(*other);
+            Came::Tagged(one)
+        }
+        (Came::Nothing, other) => other,
+        (one, _) => one,
+    }
+}
+
+/// The frames that all cores have sent.
+fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> SentFrames {
+    let streams = task.plan.as_ref().map_or(0, |plan| plan.streams.len());
+    let several = works.len() > 1 && streams > 1;
+    let mut of_streams = vec![0; if several { streams } else { 0 }];
+    let mut all: Option<SentFrames> = None;
+    let mut disturbances = Vec::new();
+    for (work, part) in works.into_iter().zip(parts) {
+        let Some(part) = part else { continue };
+        let mut sent = work.sent;
+        if several {
+            part.add_to(&mut of_streams, &std::mem::take(&mut sent.of_streams), sent.given);
+        } else if part.is_divided() {
+            // The frames of the only stream are all frames.
+            sent.of_streams.clear();
+        }
+        disturbances.push(sent.disturbance.take());
+        all = Some(match all {
+            None => sent,
+            Some(all) => SentFrames {
+                intended: all.intended + sent.intended,
+                frames: all.frames + sent.frames,
+                given: all.given + sent.given,
+                begun: all.begun.min(sent.begun),
+                elapsed: all.elapsed.max(sent.elapsed),
+                gaps: match (all.gaps, sent.gaps) {
+                    (Some(one), Some(other)) => Some(one.and(&other)),
+                    (one, other) => one.or(other),
+                },
+                lateness: match (all.lateness, sent.lateness) {
+                    (Some(one), Some(other)) => Some(one.and(&other)),
+                    (one, other) => one.or(other),
+                },
+                ..all
+            },
+        });
+    }
+    let all = all.unwrap_or(SentFrames { elapsed: Duration::ZERO, ..SentFrames::default() });
+    let disturbance = disturbances.into_iter().reduce(|all, next| Some(all?.and(next?))).flatten();
+    match several {
+        true => SentFrames { of_streams, disturbance, ..all },
+        false => SentFrames { disturbance, ..all },
+    }
+}

@@ -1,0 +1,187 @@
+//! Ports on two cores: each frame is sent by one core and received by one, and the results are those of one.
+
+use super::{IPV6, Tester, is_clean, offer, places, tester_on, trial, with_bridge};
+use kpps_documents::detail::DetailedTrial;
+use kpps_frames::flows::PortNumbers;
+use kpps_frames::rate::Rate;
+use kpps_namespaces::Net;
+use kpps_tester::{FlowPlan, Offer, parse_streams, streams_pps};
+
+const IPS: [&str; 2] = ["198.18.0.1", "198.19.0.2"];
+
+/// Ports of this kind on two cores, with eight flows.
+fn tester(kind: &str, ips: [&str; 2]) -> Tester {
+    let ports = ["a", "b"].map(|end| format!("{kind}:{end}"));
+    let ports = [ports[0].as_str(), ports[1].as_str()];
+    let mut tester = tester_on(ports, 2, (ips, [None, None]), [None, None], &[]);
+    tester.flows = FlowPlan { sports: PortNumbers::from(49152, 8), ..FlowPlan::default() };
+    tester
+}
+
+/// The counts of the cores add up to those of the direction.
+fn cores_add_up(trial: &DetailedTrial) {
+    for way in &trial.directions {
+        assert_eq!(way.cores.len(), 2, "{way:#?}");
+        assert_eq!(way.cores.iter().map(|core| core.sent).sum::<u64>(), way.sent, "{way:#?}");
+        assert_eq!(way.cores.iter().map(|core| core.shortfall).sum::<u64>(), way.shortfall, "{way:#?}");
+        assert_eq!(way.cores.iter().map(|core| core.received).sum::<u64>(), way.fate.received, "{way:#?}");
+        assert!(way.cores.iter().all(|core| core.sent > 0), "{way:#?}");
+    }
+}
+
+/// Frames that an interface has sent and received.
+fn counters(net: &Net, interface: &str) -> [u64; 2] {
+    ["tx", "rx"].map(|way| {
+        let file = format!("cat /sys/class/net/{interface}/statistics/{way}_packets");
+        net.output(&file).trim().parse().unwrap()
+    })
+}
+
+#[test]
+fn two_cores_send_and_receive_each_frame_once() {
+    let Some(net) = with_bridge() else { return };
+    for ips in [IPS, IPV6] {
+        let mut tester = tester("packet", ips);
+        for both in [false, true] {
+            let before = ["a", "b"].map(|end| counters(&net, end));
+            let trial = trial(&mut tester, &offer(8000.0, 128, both));
+            let after = ["a", "b"].map(|end| counters(&net, end));
+            assert_eq!(trial.fate.intended, if both { 4000 } else { 2000 }, "{trial:#?}");
+            is_clean(&trial);
+            cores_add_up(&trial);
+            assert_eq!(trial.fate.lost, places::backlog_of(&trial, ""), "{trial:#?}");
+            // Learning frames and questions come on top.
+            let sent = after[0][0] - before[0][0];
+            assert!(
+                (trial.directions[0].sent..trial.directions[0].sent + 100).contains(&sent),
+                "{sent} {trial:#?}"
+            );
+            let flows = trial.directions[0].flows.as_ref().unwrap();
+            assert_eq!((flows.count, flows.silent), (8, 0), "{trial:#?}");
+        }
+    }
+}
+
+/// As many frames as the ports take.
+#[test]
+fn a_flood_on_two_cores_is_accounted_for() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester("packet", IPS);
+    let offer = offer(1.0, 64, false).at(Rate::Max);
+    let trial = trial(&mut tester, &offer);
+    cores_add_up(&trial);
+    assert_eq!(trial.fate.reordered, Some(0), "{trial:#?}");
+    assert_eq!((trial.fate.duplicated, trial.fate.corrupted), (Some(0), Some(0)), "{trial:#?}");
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
+}
+
+/// A count of frames is exact in sum.
+#[test]
+fn a_count_on_two_cores_is_exact() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester("packet", IPS);
+    let offer = Offer { count: Some(1001), ..offer(20_000.0, 64, false) };
+    let trial = trial(&mut tester, &offer);
+    assert_eq!(trial.fate.intended, 1001, "{trial:#?}");
+    cores_add_up(&trial);
+}
+
+/// The kernel's filter drops one flow of eight: that flow has lost all of its frames, and the others none.
+#[test]
+fn a_filter_that_drops_one_flow_is_seen_in_that_flow_only() {
+    let Some(net) = with_bridge() else { return };
+    let mut tester = tester("packet", IPS);
+    net.run(
+        "nft 'add table bridge f; add chain bridge f c { type filter hook forward priority 0; }; \
+         add rule bridge f c udp sport 49155 counter drop'",
+    );
+    let mut offer = offer(8000.0, 64, false);
+    offer.drain = std::time::Duration::from_secs(1);
+    // Learning frames of this flow do not come through.
+    let outcome = tester.trial(&offer, &|| true).unwrap();
+    let trial = kpps_tester::document(&tester, &offer, &outcome).unwrap();
+    let flows = trial.directions[0].flows.as_ref().unwrap();
+    let dropped = &flows.worst[0];
+    assert!(dropped.flow.contains("49155"), "{trial:#?}");
+    assert!(dropped.frames.sent >= 200 && dropped.frames.received == 0, "{trial:#?}");
+    let elsewhere = trial.fate.lost - dropped.frames.lost;
+    assert_eq!(elsewhere, places::backlog_of(&trial, ""), "{trial:#?}");
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
+    assert_eq!(trial.fate.reordered, Some(0), "{trial:#?}");
+    cores_add_up(&trial);
+}
+
+/// Streams take turns.
+#[test]
+fn streams_are_sent_by_the_cores_in_turn() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester("packet", IPS);
+    tester.streams = parse_streams(
+        r#"
+        [[stream]]
+        load = "4kpps"
+        fields = { "udp.sport" = "1000-1009" }
+        [[stream]]
+        load = "2kpps"
+        size = "imix-csit"
+        [[stream]]
+        load = "1kpps"
+        start = "50ms"
+        duration = "100ms"
+        [[stream]]
+        load = "1kpps"
+        from = 2
+        [[stream]]
+        load = "1kpps"
+        from = 2
+        "#,
+    )
+    .unwrap()
+    .into();
+    let pps = streams_pps(&tester.streams);
+    let offer = Offer { streams: tester.streams.clone(), ..offer(pps, 64, false) };
+    let trial = trial(&mut tester, &offer);
+    cores_add_up(&trial);
+    is_clean(&trial);
+    assert_eq!(trial.fate.intended, 1000 + 500 + 100 + 250 + 250, "{trial:#?}");
+    for way in &trial.directions {
+        let sum =
+            |of: fn(&kpps_documents::detail::StreamCount) -> u64| way.streams.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|it| it.frames.sent), way.sent, "{way:#?}");
+        assert_eq!(sum(|it| it.frames.received), way.fate.received, "{way:#?}");
+        let turns = way.streams.iter().step_by(2).map(|it| it.frames.sent).sum::<u64>();
+        assert_eq!(way.cores[0].sent, turns, "{way:#?}");
+    }
+}
+
+/// Each core has a queue, through which it also sends.
+#[test]
+fn two_cores_have_a_queue_each() {
+    let Some(net) = Net::with_bridge_of_queues(2) else { return };
+    net.enter();
+    let mut tester = tester("xdp", IPS);
+    let trial = trial(&mut tester, &offer(8000.0, 128, true));
+    cores_add_up(&trial);
+    assert_eq!(trial.fate.intended, 4000, "{trial:#?}");
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
+    assert_eq!((trial.fate.duplicated, trial.fate.corrupted), (Some(0), Some(0)), "{trial:#?}");
+}
+
+/// Ports on several cores refuse offers that they cannot do.
+#[test]
+fn what_several_cores_cannot_do_is_refused() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester("packet", IPS);
+    let keep = Offer { keep: true, ..offer(1000.0, 64, false) };
+    let said = tester.trial(&keep, &|| true).err().unwrap().to_string();
+    assert!(said.contains("not possible on several cores"), "{said}");
+    drop(tester);
+    for (spec, why) in
+        [("udp:127.0.0.1:9", "has one core"), ("xdp:a:0", "has one core"), ("xdp:a", "receive queues")]
+    {
+        let specs = [spec.parse().unwrap()];
+        let options = kpps_ports::port::Options { cores: 2, ..Default::default() };
+        let said = kpps_ports::port::open(&specs, &options).err().unwrap().to_string();
+        assert!(said.contains(why) && !said.contains('\n'), "{said}");
+    }
+}
