@@ -23,7 +23,7 @@ fn a_trial_reports_each_core() {
     }
     let shown = net.kpps(&words);
     let shown = String::from_utf8_lossy(&shown.stdout);
-    for said in ["2 cores from packet:a to packet:b:", "  core 0  ", "  core 1  "] {
+    for said in ["2 cores from packet:a to packet:b:", "  core 0", "  core 1"] {
         assert!(shown.contains(said), "{said}: {shown}");
     }
 }
