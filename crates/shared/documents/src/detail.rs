@@ -3,6 +3,7 @@
 use crate::calibration::{Gaps, Sender};
 use crate::json::to_json;
 use crate::round::rounded_to;
+use crate::run::Lateness;
 use crate::{Doubt, Environment, FlowLatency, Latency, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -395,6 +396,9 @@ pub struct Direction {
     /// The gaps between frames, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
+    /// How late frames were sent; only where late frames are sent, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// The results of the flows, if there are several and no file describes streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,

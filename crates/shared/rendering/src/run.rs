@@ -4,7 +4,7 @@ use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
 use kpps_documents::calibration::{Gaps, SenderPriority};
-use kpps_documents::run::{Offered, PortRun, ProcessCpu, Run};
+use kpps_documents::run::{Lateness, Offered, PortRun, ProcessCpu, Run};
 use kpps_documents::words::{bits, in_kpps, rate};
 use std::fmt::Write;
 
@@ -146,14 +146,7 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
         );
         text += &waited(gaps.waited_ns, run.seconds, load.shortfall);
     }
-    if let Some(late) = load.lateness {
-        let _ = writeln!(
-            text,
-            "sent late, more than 1 ms after their times: {}; the longest delay was {:.1} ms",
-            late.frames,
-            late.longest_ns as f64 / 1e6
-        );
-    }
+    text += &lateness(load.lateness);
     if load.shortfall > 0 {
         let _ = writeln!(
             text,
@@ -204,6 +197,17 @@ pub fn sender(gaps: &Gaps) -> String {
         SenderPriority::Ordinary => "ran like any program (CAP_SYS_NICE is missing)",
     };
     format!("{cpu}, and {rank}\n")
+}
+
+/// How late frames were sent, if late ones were sent.
+pub fn lateness(lateness: Option<Lateness>) -> String {
+    lateness.map_or_else(String::new, |late| {
+        format!(
+            "sent late, more than 1 ms after their times: {}; the longest delay was {:.1} ms\n",
+            late.frames,
+            late.longest_ns as f64 / 1e6
+        )
+    })
 }
 
 /// A sentence if a sender waited for a CPU for more than a thousandth of its time.

@@ -206,6 +206,7 @@ pub(crate) fn done(
             gaps: gaps.map(gaps_of),
             disturbance: disturbance.map(disturbance_of),
             rate_changes,
+            lateness: None,
         },
         received: Received {
             arrived,

@@ -16,7 +16,7 @@ use kpps_frames::Size;
 use kpps_frames::flows::Addresses;
 use kpps_methods::Load;
 use kpps_ports::port::Options;
-use kpps_ports::port::run::Shape;
+use kpps_ports::port::run::{Late, Shape};
 use kpps_tester::clock::Clock;
 use kpps_tester::{Address, Allowed, Offer, Site, TestPort, Tester, document};
 use std::net::SocketAddr;
@@ -148,6 +148,8 @@ fn offer() -> Offer {
         replay: None,
         streams: [].into(),
         every: Some(Duration::from_millis(50)),
+        late: Late::Skip,
+        control: None,
     }
 }
 

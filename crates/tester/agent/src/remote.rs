@@ -13,7 +13,7 @@ use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{SendPlan, prefer};
+use kpps_ports::port::run::{Change, SendPlan, prefer};
 use kpps_ports::port::{Options, Trouble};
 use kpps_tester::clock::{Clock, Gain, Ping, Reading};
 use kpps_tester::ledger::PortCount;
@@ -467,7 +467,7 @@ impl TestPort for RemotePort {
             if let Some((table, offered_pps)) = timetable.as_mut().zip(rate_pps.filter(|_| is_new)) {
                 // An approximate time: the agent's results have the exact one.
                 let at_s = begin.elapsed().as_secs_f64();
-                table.change(at_s, offered_pps);
+                table.change(at_s, Change::Load(offered_pps));
                 rate_changes.push(RateChange { at_s, offered_pps });
             }
             if let Some(follower) = follower.as_mut().filter(|follower| follower.is_due()) {

@@ -83,6 +83,12 @@ pub enum Error {
         "{0} cannot take part in a trial of several streams: only packet, AF_XDP and card ports of this host can"
     )]
     NoStreams(String),
+    /// A port cannot send late frames late.
+    #[error("{0} leaves out late frames: only ports of this host send them late")]
+    NoLate(String),
+    /// Streams are sent as fast as possible, and cannot be started and stopped one by one.
+    #[error("streams are started and stopped one by one only at a rate, not with as many frames as possible")]
+    NoControl,
     /// A port cannot capture all of its frames.
     #[error("{0} cannot capture all of its frames: only ports of this host do")]
     NoCapture(String),

@@ -10,7 +10,7 @@
 //! ```no_run
 //! use kpps_frames::Mix;
 //! use kpps_methods::Load;
-//! use kpps_ports::port::{Options, open, run::Shape};
+//! use kpps_ports::port::{Options, open, run::{Late, Shape}};
 //! use kpps_tester::{Address, Offer, Tester};
 //! use std::time::Duration;
 //!
@@ -29,6 +29,8 @@
 //!     replay: None,
 //!     streams: [].into(),
 //!     every: None,
+//!     late: Late::Skip,
+//!     control: None,
 //! };
 //! let outcome = tester.trial(&offer, &|| true)?;
 //! let way = &outcome.directions[0];
@@ -61,4 +63,4 @@ pub use running::{
     numbers, offered, parse_streams, read_streams, send_one, shape, sizes_of_streams, streams, streams_pps,
     template, undisturbed,
 };
-pub use watching::{Gauges, Metrics, NewRate, Reported, TrialState, live};
+pub use watching::{Gauges, Metrics, NewRate, Reported, StreamControl, StreamNow, TrialState, live};

@@ -8,6 +8,7 @@ pub mod command;
 mod connections;
 mod count;
 mod forward;
+mod late;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]

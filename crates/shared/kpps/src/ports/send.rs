@@ -1,20 +1,21 @@
 //! `kpps send`: test frames at an exact rate.
 
 use super::KINDS;
+use super::late::LateFrames;
 use super::options::{Job, RunOptions, finish};
 use super::replay::ReplayArguments;
 use super::traffic::{TrafficArguments, at_most};
 use crate::error::Failure;
 use crate::heading;
 use crate::session::Session;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kpps_frames::build::Flow;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Mix, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
-use kpps_ports::port::run::{Late, SendPlan, Sent, Shape, StreamPlan, send_any};
+use kpps_ports::port::run::{SendPlan, Sent, Shape, StreamPlan, send_any};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,22 +80,6 @@ pub struct Arguments {
     vlan: Option<u16>,
     #[command(flatten)]
     run: RunOptions,
-}
-
-/// The fate of frames that cannot be sent in time.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LateFrames {
-    Skip,
-    Send,
-}
-
-impl From<LateFrames> for Late {
-    fn from(late: LateFrames) -> Self {
-        match late {
-            LateFrames::Skip => Self::Skip,
-            LateFrames::Send => Self::Send,
-        }
-    }
 }
 
 /// Runs `kpps send`.

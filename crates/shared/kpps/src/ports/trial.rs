@@ -1,6 +1,7 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
 use super::capture::CaptureAll;
+use super::late::LateFrames;
 use super::replay::ReplayArguments;
 use super::{KINDS, Ports};
 use crate::error::Failure;
@@ -49,7 +50,8 @@ In the simulator:
   kpps trial --machine morris2000 --driver click-polling --load 700kpps
 
 The device under test lies between the two ports. Frames are offered in an open loop: a frame that cannot be
-sent within a millisecond of its time is not sent, and counts as generator shortfall, not as loss. If another
+sent within a millisecond of its time is not sent, and counts as generator shortfall, not as loss; with --late
+send it is sent late. If another
 program used the generator's CPU during a trial, the trial is repeated (--retries). Duplicates are counted
 separately. Corrupted frames count as received, but also as lost in the loss ratio. The ledger attributes each
 lost frame to a place, from counters before and after the trial. If no frame of a direction arrives, the exit
@@ -94,6 +96,11 @@ struct OnPorts {
     /// intervals, kpps makes the intervals longer
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     interval: Option<Duration>,
+    /// Frames that cannot be sent within a millisecond of their times. skip: they are left out, and count as
+    /// shortfall. send: they are sent late, if need be after the end of --duration, and the result says how
+    /// late they were
+    #[arg(long, value_enum, value_name = "skip|send", hide_possible_values = true, default_value_t = LateFrames::Skip, help_heading = heading::LOAD)]
+    late: LateFrames,
     #[command(flatten)]
     replay: ReplayArguments,
     /// The limits of the sending ports: results of `kpps calibrate`, one file for each direction
@@ -166,6 +173,12 @@ fn between(
         return Err(Failure::Input(format!(
             "{option} has no effect: --replay sends the frames of the capture with their own headers"
         )));
+    }
+    if on_ports.late == LateFrames::Send && is_unpaced(arguments, replay.as_ref()) {
+        return Err(Failure::Input(
+            "--late send is for frames with times, and a load as fast as possible has none: give --load"
+                .into(),
+        ));
     }
     on_ports.capture_all.check(ports)?;
     let mut tester = ports.open(session)?;
@@ -259,6 +272,14 @@ fn publish(
     }
 }
 
+/// Whether frames are sent as fast as the port takes them.
+fn is_unpaced(arguments: &TrialArguments, replay: Option<&Playback>) -> bool {
+    match (arguments.load, replay) {
+        (Some(load), _) => load == RateSpec::Max,
+        (None, replay) => replay.is_some_and(|replay| replay.times.is_none()),
+    }
+}
+
 /// The load to offer, and for how long.
 fn offer(
     ports: &Ports,
@@ -269,14 +290,14 @@ fn offer(
 ) -> Result<Offer, Failure> {
     let size = arguments.target.sizes(arguments.size.as_ref())?;
     let usual = ports.has_metrics().then_some(Duration::from_secs(1));
-    let (keep, every) = (on_ports.capture.is_some(), on_ports.interval.or(usual));
+    let (keep, every, late) = (on_ports.capture.is_some(), on_ports.interval.or(usual), on_ports.late.into());
     let Some(replay) = replay else {
         let duration = arguments.duration.unwrap_or(REAL);
         let of_streams = RateSpec::Pps(streams_pps(&tester.streams));
         let load = arguments.load.unwrap_or(of_streams);
-        return Ok(Offer { keep, every, ..ports.offer(tester, load, on_ports.shape, size, duration) });
+        return Ok(Offer { keep, every, late, ..ports.offer(tester, load, on_ports.shape, size, duration) });
     };
     let load = arguments.load.unwrap_or(RateSpec::Max);
     let offer = ports.offer(tester, load, on_ports.shape, replay.sizes.clone(), Duration::ZERO);
-    replay.offer(Offer { keep, every, ..offer }, arguments.duration).map_err(Failure::Input)
+    replay.offer(Offer { keep, every, late, ..offer }, arguments.duration).map_err(Failure::Input)
 }

@@ -1,7 +1,7 @@
 //! A trial on the screen: its frames, and where the missing ones ended.
 
 use super::sentences;
-use crate::run::{sender, waited};
+use crate::run::{lateness, sender, waited};
 use kpps_documents::detail::{Carried, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount};
 use kpps_documents::words::{bits, in_kpps, rate};
 use kpps_documents::{Doubt, Latency, Trial};
@@ -235,7 +235,9 @@ fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
         gaps.p99_ns as f64 / 1e3,
         gaps.max_ns as f64 / 1e3
     );
-    line + &sender(&gaps) + &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall)
+    line + &lateness(direction.lateness)
+        + &sender(&gaps)
+        + &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall)
 }
 
 /// The latency and the jitter, if they are known.

@@ -11,7 +11,7 @@ use kpps_frames::{Mix, Size, tcp};
 use kpps_methods::Load;
 use kpps_namespaces::{Agents, Net, Process, until_undisturbed};
 use kpps_ports::Spec;
-use kpps_ports::port::run::Shape;
+use kpps_ports::port::run::{Late, Shape};
 use kpps_ports::port::{Options, open};
 use kpps_tester::clock::Clock;
 use kpps_tester::observe::Scope;
@@ -125,6 +125,8 @@ pub fn offer(pps: f64, duration: Duration) -> Offer {
         replay: None,
         streams: [].into(),
         every: None,
+        late: Late::Skip,
+        control: None,
     }
 }
 

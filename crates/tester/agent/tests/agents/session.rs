@@ -16,7 +16,7 @@ use kpps_methods::{Runner, Testbed};
 use kpps_namespaces::until_undisturbed;
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
-use kpps_ports::port::run::{SendPlan, Shape, StreamPlan};
+use kpps_ports::port::run::{Late, SendPlan, Shape, StreamPlan};
 use kpps_tester::clock::Clock;
 use kpps_tester::{
     Address, Allowed, Classes, Error, Offer, Outcome, PortsTestbed, Replay, Site, TestPort, Tester,
@@ -81,6 +81,8 @@ fn offer(rate: Rate, duration: Duration) -> Offer {
         replay: None,
         streams: [].into(),
         every: None,
+        late: Late::Skip,
+        control: None,
     }
 }
 

@@ -10,11 +10,12 @@ use kpps_documents::detail::{
     BitRates, Capture, Carried, CpuTimes, DetailedTrial, Direction, Fate, FlowCount, Flows, LossTimes,
     SizeCount, StreamCount, TrialReplay,
 };
+use kpps_documents::run::Lateness;
 use kpps_documents::{Cpu, Doubt, Environment, Ledger, Trial};
 use kpps_frames::Mix;
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
-use kpps_ports::port::run::{self, Shape};
+use kpps_ports::port::run::{self, Late, Shape};
 use std::time::Duration;
 
 /// The result of a load; `None` if no frame was due. Damaged frames count as lost in the result and as
@@ -34,6 +35,10 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let whole_s = offer.load.duration.as_secs_f64();
     let seconds = match (outcome.complete, &offer.replay, offer.load.rate) {
         (false, ..) | (true, Some(_), Rate::Max) => elapsed,
+        // It ended when its user wanted.
+        (true, None, _) if offer.control.is_some() => elapsed,
+        // Late frames may have been sent after the end.
+        (true, None, _) if offer.late == Late::Send => whole_s.max(elapsed),
         (true, None, _) => whole_s,
         (true, Some(_), Rate::Pps(pps)) => {
             let due = sum(|direction| direction.sent.intended) as f64;
@@ -120,6 +125,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             loss: loss_times(direction),
             arrival: received.arrival,
             gaps: sent.gaps.as_ref().map(gaps),
+            lateness: sent.lateness.map(lateness),
             flows: flows(tester, *from, &received.flows),
             streams: streams(offer, direction),
             sizes: sizes(offer, &received.sizes),
@@ -296,6 +302,14 @@ fn sizes(offer: &Offer, counts: &[(u64, u64)]) -> Vec<SizeCount> {
         frames: Carried::of(sent, received),
     };
     offer.load.sizes.parts().iter().zip(counts).map(published).collect()
+}
+
+/// Delays as they are published.
+pub(crate) fn lateness(lateness: run::Lateness) -> Lateness {
+    Lateness {
+        frames: lateness.frames,
+        longest_ns: u64::try_from(lateness.longest.as_nanos()).unwrap_or(u64::MAX),
+    }
 }
 
 /// Gaps as they are published.

@@ -25,6 +25,7 @@ use crate::judging::losses::Losses;
 use crate::judging::received::{Arrived, Findings, OfFlow, OfStream, Received};
 use crate::judging::stream::{Resemblance, StreamArrivals};
 use crate::judging::timeline::{ArrivalLine, Timeline};
+use crate::watching::control::StreamReceived;
 use kpps_documents::detail::{Arrival, ArrivalBy};
 use kpps_frames::Templates;
 use kpps_frames::tag::{self, BACK, Tag, TagFormat};
@@ -353,6 +354,11 @@ impl Arrivals {
         let anomalies = Anomalies { nameless, tagless: !nameless, ..Anomalies::default() };
         self.keep((frame, stamp), (index, None), anomalies, None);
         true
+    }
+
+    /// The arrivals of each stream so far.
+    pub(crate) fn of_streams(&self) -> Vec<StreamReceived> {
+        self.streams.iter().map(|stream| stream.so_far(self.known_margin_ns())).collect()
     }
 
     /// Frames with a damaged tag of the streams so far.

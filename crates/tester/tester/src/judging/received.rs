@@ -69,6 +69,9 @@ pub struct OfStream {
     pub sent: u64,
     /// The frames that arrived.
     pub arrived: Arrived,
+    /// For each size of its mix, frames sent and frames with whole tags that arrived, without duplicates; if
+    /// there are several sizes.
+    pub sizes: Vec<(u64, u64)>,
     /// The frames that were lost first, and the most in a row; `None` if none were, or if this is unknown.
     pub losses: Option<Losses>,
     /// Times from sending to receiving, if they are known.

@@ -8,6 +8,7 @@ use crate::judging::kept::{Anomalies, Judge};
 use crate::judging::losses::{Losses, SequenceGap, SequenceGaps};
 use crate::judging::received::{Arrived, Findings, OfFlow, OfStream};
 use crate::judging::seen::Seen;
+use crate::watching::control::StreamReceived;
 use kpps_documents::FlowLatency;
 use kpps_frames::Templates;
 use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
@@ -575,14 +576,29 @@ impl StreamArrivals {
         all
     }
 
+    /// All of its flows together.
+    fn all_flows(&self) -> FlowTally {
+        self.flows.iter().fold(FlowTally::default(), FlowTally::and)
+    }
+
+    /// The arrivals so far. `margin_ns` is taken off latencies, if these are known.
+    pub fn so_far(&self, margin_ns: Option<u64>) -> StreamReceived {
+        StreamReceived {
+            frames: self.received(),
+            sizes: self.sizes.clone(),
+            latency: margin_ns.and_then(|margin_ns| self.all_flows().latency(margin_ns)),
+        }
+    }
+
     /// The fate of the stream, if `sent` of its frames were sent. `margin_ns` is taken off latencies, if
     /// these are known.
     pub fn of_stream(&mut self, sent: u64, margin_ns: Option<u64>) -> OfStream {
-        let all = self.flows.iter().fold(FlowTally::default(), FlowTally::and);
+        let all = self.all_flows();
         OfStream {
             stream: self.stream,
             sent,
             arrived: self.arrived(),
+            sizes: self.by_size(sent),
             losses: self.losses(sent),
             latency: margin_ns.and_then(|margin_ns| all.latency(margin_ns)),
             times: self.latency.take().filter(|_| margin_ns == Some(0)).map(|mut times| {

@@ -14,13 +14,14 @@ use crate::judging::timeline::Timeline;
 use crate::running::attend::{Attended, send_one};
 use crate::running::neighbours::{self, Station};
 use crate::running::test_port::{Done, Expect, Host, LiveCounts, SentFrames, Task, TestPort};
+use crate::watching::control::StreamControl;
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    self, Aside, BUDGET, Glance, Near, SendPlan, Steady, Timetables, Watch, send_and_listen,
+    self, Aside, BUDGET, Change, Glance, Near, SendPlan, Steady, Timetables, Watch, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble, wait};
 use std::cell::{Cell, RefCell};
@@ -281,8 +282,8 @@ struct Until<'s> {
     /// When frames are due, if they have their times; and the same table, read a little later.
     timetable: Option<Timetables>,
     behind: Option<Timetables>,
-    /// The changes of the load.
-    changes: Vec<RateChange>,
+    /// The changes of the load of all streams.
+    rates: Vec<RateChange>,
     /// How many are sent at most.
     most: u64,
     /// The frames that were due so far, and the frames given to the port.
@@ -295,6 +296,8 @@ struct Until<'s> {
     line: Option<Timeline>,
     /// The end of the interval under way, in ns since the epoch.
     next_ns: u64,
+    /// The question for counts of streams that is not answered.
+    question: Option<u64>,
 }
 
 impl<'s> Until<'s> {
@@ -307,7 +310,7 @@ impl<'s> Until<'s> {
             before,
             behind: timetable.clone().filter(|_| task.every.is_some()),
             timetable,
-            changes: Vec::new(),
+            rates: Vec::new(),
             most: plan.most().unwrap_or(u64::MAX),
             due: 0,
             given: 0,
@@ -315,6 +318,7 @@ impl<'s> Until<'s> {
             begun: Duration::ZERO,
             line: task.every.map(Timeline::new),
             next_ns: 0,
+            question: None,
         }
     }
 
@@ -325,14 +329,19 @@ impl<'s> Until<'s> {
 
     /// Changes the load.
     #[cold]
-    fn change(&mut self, elapsed: Duration, pps: f64) {
+    fn change(&mut self, elapsed: Duration, changes: &[Change]) {
         let at_s = elapsed.as_secs_f64();
         for table in [&mut self.timetable, &mut self.behind].into_iter().flatten() {
-            table.change(at_s, pps);
+            changes.iter().for_each(|change| table.change(at_s, *change));
         }
-        let whole = self.timetable.as_ref().and_then(|table| table.until(self.duration.as_secs_f64()));
-        self.most = whole.unwrap_or(u64::MAX);
-        self.changes.push(RateChange { at_s, offered_pps: pps });
+        for change in changes {
+            if let Change::Load(offered_pps) = *change {
+                let whole =
+                    self.timetable.as_ref().and_then(|table| table.until(self.duration.as_secs_f64()));
+                self.most = whole.unwrap_or(u64::MAX);
+                self.rates.push(RateChange { at_s, offered_pps });
+            }
+        }
     }
 
     /// Counts what became due in the intervals that have ended.
@@ -365,17 +374,34 @@ impl Watch for Until<'_> {
             self.shortfall = self.shortfall.max(due.saturating_sub(self.given));
             self.state.falls_short(self.at, self.shortfall);
         }
+        !self.state.is_abandoned() && !self.state.control().is_some_and(StreamControl::ends)
+    }
+    fn sends_rest(&self) -> bool {
         !self.state.is_abandoned()
     }
     fn begins(&mut self, since_epoch: Duration) {
         self.begun = since_epoch;
     }
     #[inline]
-    fn new_rate(&mut self, elapsed: Duration) -> Option<f64> {
-        let pps = self.state.rate_pps()?;
-        let is_new = self.changes.last().is_none_or(|last| last.offered_pps != pps);
-        is_new.then(|| self.change(elapsed, pps))?;
-        Some(pps)
+    fn changes(&mut self, elapsed: Duration) -> Vec<Change> {
+        let mut changes = self.state.control().map_or_else(Vec::new, |control| control.changes(self.at));
+        let rate = self.state.rate_pps();
+        let is_new = |pps: &f64| self.rates.last().is_none_or(|last| last.offered_pps != *pps);
+        changes.extend(rate.filter(is_new).map(Change::Load));
+        if !changes.is_empty() {
+            self.change(elapsed, &changes);
+        }
+        changes
+    }
+    #[inline]
+    fn wants_streams(&mut self) -> bool {
+        self.question = self.state.control().and_then(|control| control.asks_sender(self.at));
+        self.question.is_some()
+    }
+    fn streams(&mut self, frames: &[u64], are_sending: &[bool]) {
+        if let (Some(control), Some(question)) = (self.state.control(), self.question) {
+            control.sent(self.at, question, frames, are_sending);
+        }
     }
     #[inline]
     fn sent(&mut self, elapsed: Duration, frames: usize) {
@@ -578,6 +604,12 @@ fn work<P: Port, T: Tape>(
         {
             arrivals.follow(gain);
         }
+        if let Some(control) = state.control()
+            && let (Some(question), Some(Incoming::Tagged(arrivals))) =
+                (control.asks_receiver(1 - task.at), &*incoming)
+        {
+            control.received(1 - task.at, question, arrivals.of_streams());
+        }
         if taken == 0 || calls.is_multiple_of(32) {
             counting.look(port, task.at, incoming.as_ref(), state)?;
         }
@@ -633,9 +665,10 @@ fn transmit<P: Port>(
     };
     state.sends(task.at, frames);
     state.has_sent_of(task.at, sent.of_streams.clone());
+    state.control().into_iter().for_each(|control| control.has_sent(task.at, &sent.of_streams));
     state.has_sent(task.at, frames);
-    let run::Sent { intended, elapsed, gaps, disturbance, given, of_streams, skipped, .. } = sent;
-    let Until { begun, changes: rate_changes, line, .. } = until;
+    let run::Sent { intended, elapsed, gaps, disturbance, given, of_streams, skipped, lateness, .. } = sent;
+    let Until { begun, rates: rate_changes, line, .. } = until;
     let sent = SentFrames {
         intended,
         frames,
@@ -647,6 +680,7 @@ fn transmit<P: Port>(
         gaps,
         disturbance,
         rate_changes,
+        lateness,
     };
     (sent, line, trouble)
 }

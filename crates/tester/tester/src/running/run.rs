@@ -1,10 +1,10 @@
 //! The work of ports during a run of one program, as a document: their counters before and after, and the
 //! frames that were sent, arrived, and went through an app.
 
-use crate::accounting::document::gaps;
+use crate::accounting::document::{gaps, lateness};
 use crate::judging::playback::Playback;
 use kpps_documents::Environment;
-use kpps_documents::run::{AppRun, Lateness, Offered, PortRun, ProcessCpu, Run, Stream};
+use kpps_documents::run::{AppRun, Offered, PortRun, ProcessCpu, Run, Stream};
 use kpps_frames::Mix;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Sent, Streams};
@@ -126,10 +126,7 @@ pub fn offered(sizes: &Mix, offered_pps: Option<f64>, replay: Option<&Playback>,
         offered_pps,
         intended: sent.intended,
         shortfall: sent.shortfall,
-        lateness: sent.lateness.map(|it| Lateness {
-            frames: it.frames,
-            longest_ns: u64::try_from(it.longest.as_nanos()).unwrap_or(u64::MAX),
-        }),
+        lateness: sent.lateness.map(lateness),
         gaps: sent.gaps.as_ref().map(gaps),
         departures: replay.map(|replay| replay.departures.clone()).unwrap_or_default(),
     }

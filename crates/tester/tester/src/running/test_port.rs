@@ -21,7 +21,7 @@ use kpps_frames::tag::TagFormat;
 use kpps_frames::{Mac, Templates};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Gaps, Near, SendPlan, Shape};
+use kpps_ports::port::run::{Gaps, Lateness, Near, SendPlan, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,6 +175,8 @@ pub struct SentFrames {
     pub disturbance: Option<Disturbance>,
     /// The changes of the load, as they took effect here.
     pub rate_changes: Vec<RateChange>,
+    /// How late frames were sent, if late ones were sent.
+    pub lateness: Option<Lateness>,
 }
 
 impl SentFrames {

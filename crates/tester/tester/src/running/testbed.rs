@@ -7,7 +7,7 @@ use crate::running::trial::{DirectionOutcome, Offer, Tester};
 use kpps_documents::Trial;
 use kpps_frames::{Mix, rate};
 use kpps_methods::{AllowedLoad, Load, Testbed, TrialError, units};
-use kpps_ports::port::run::Shape;
+use kpps_ports::port::run::{Late, Shape};
 use std::time::Duration;
 
 /// A tester, and what its offers have in common.
@@ -32,6 +32,8 @@ impl PortsTestbed {
             replay: None,
             streams: self.tester.streams.clone(),
             every: None,
+            late: Late::Skip,
+            control: None,
         }
     }
 

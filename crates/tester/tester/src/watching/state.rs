@@ -1,9 +1,10 @@
 //! The state that the ends of a trial share while it runs.
 
 use crate::clock::Gain;
+use crate::watching::control::StreamControl;
 use crate::watching::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Once, Ordering};
 use std::array::from_fn;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A receiver that misses nothing waits only this long for duplicates.
@@ -42,6 +43,8 @@ pub struct TrialState {
     abandoned: AtomicBool,
     /// Nobody waits for frames still under way.
     closed: AtomicBool,
+    /// The control of single streams.
+    control: Option<Arc<StreamControl>>,
 }
 
 /// A port's report while it works, besides the frames that it has sent and received.
@@ -103,7 +106,20 @@ impl TrialState {
             gains_changed: AtomicUsize::new(0),
             abandoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            control: None,
         }
+    }
+
+    /// The same trial, whose streams are controlled.
+    #[must_use]
+    pub fn with_control(self, control: Option<Arc<StreamControl>>) -> Self {
+        Self { control, ..self }
+    }
+
+    /// The control of single streams, if there is one.
+    #[inline]
+    pub(crate) fn control(&self) -> Option<&StreamControl> {
+        self.control.as_deref()
     }
 
     /// The number of ends that send.

@@ -20,7 +20,7 @@ use kpps_methods::Testbed;
 use kpps_methods::units::RateSpec;
 use kpps_namespaces::{Net, skip, until_undisturbed};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BURST, Shape};
+use kpps_ports::port::run::{BURST, Late, Shape};
 use kpps_ports::port::{Options, Port, open};
 use kpps_tester::observe::Scope;
 use kpps_tester::{Address, FlowPlan, Metrics, NewRate, Offer, Playback, PortsTestbed, Tester, document};
@@ -86,6 +86,8 @@ fn offer(pps: f64, bytes: u16, bidirectional: bool) -> Offer {
         replay: None,
         streams: [].into(),
         every: None,
+        late: Late::Skip,
+        control: None,
     }
 }
 

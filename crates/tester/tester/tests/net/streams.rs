@@ -3,7 +3,9 @@
 use super::{dropped_by_qdisc, offer, places, tester, trial, with_bridge};
 use kpps_documents::detail::{DetailedTrial, StreamCount};
 use kpps_namespaces::{skip, until_undisturbed};
-use kpps_tester::{Offer, Tester, parse_streams, streams_pps};
+use kpps_ports::port::run::Late;
+use kpps_tester::{Offer, StreamControl, StreamNow, Tester, parse_streams, streams_pps};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An offer of the streams that a text describes, for a quarter of a second.
@@ -182,4 +184,76 @@ fn impossible_streams_are_refused() {
     assert!(said.contains("line rate") || said.contains("10000"), "{said}");
     let said = refused("[[stream]]\nload = \"1kpps\"\nsize = 9000");
     assert!(said.contains("too long") || said.contains("9000"), "{said}");
+}
+
+/// Streams are started, stopped and started again while another one runs, and their counts are those of the
+/// result.
+#[test]
+fn streams_are_started_and_stopped_one_by_one() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    let offer = offer_of(
+        &mut tester,
+        r#"
+        [[stream]]
+        load = "1kpps"
+        size = "64:1,200:1"
+        [[stream]]
+        load = "2kpps"
+        count = 50
+        [[stream]]
+        load = "500pps"
+        from = 2
+        "#,
+    )
+    .lasting(Duration::from_secs(600));
+    let control = Arc::new(StreamControl::new(offer.streams.iter().map(|stream| stream.from), true));
+    let offer = Offer { late: Late::Send, control: Some(control.clone()), ..offer };
+    let (outcome, halted, last) = std::thread::scope(|scope| {
+        let trial = scope.spawn(|| tester.trial(&offer, &|| true).unwrap());
+        // Whatever this thread finds, the trial ends.
+        let end = Ends(&control);
+        let until = |what: &str, is_so: &dyn Fn(&[StreamNow]) -> bool| {
+            let begun = std::time::Instant::now();
+            loop {
+                let now = control.snapshot();
+                assert!(now.iter().all(|stream| stream.received <= stream.sent), "{now:?}");
+                if is_so(&now) {
+                    return now;
+                }
+                assert!(begun.elapsed() < Duration::from_secs(120), "not {what}: {now:?}");
+            }
+        };
+        let quiet = control.snapshot();
+        assert!(quiet.iter().all(|stream| stream.sent == 0 && !stream.is_sending), "{quiet:?}");
+        control.start(&[0, 1, 2]);
+        let now = until("through", &|now| now[1].received == 50 && !now[1].is_sending);
+        assert!(now[0].is_sending && now[2].is_sending, "{now:?}");
+        assert!(now[1].latency.is_some_and(|times| times.max > 0), "{now:?}");
+        control.stop(&[0]);
+        let halted = until("stopped", &|now| !now[0].is_sending && now[0].received == now[0].sent);
+        control.start(&[1]);
+        control.set_pps(2, 5000.0);
+        let last = until("through again", &|now| now[1].received == 100 && !now[1].is_sending);
+        drop(end);
+        (trial.join().unwrap(), halted, last)
+    });
+    let trial = kpps_tester::document(&tester, &offer, &outcome).unwrap();
+    assert!(trial.complete && trial.result.seconds < 600.0, "{trial:#?}");
+    let streams = accounted(&trial);
+    let sent: Vec<_> = streams.iter().map(|it| it.frames.sent).collect();
+    assert_eq!([sent[0], sent[1]], [halted[0].sent, 100], "{trial:#?}");
+    assert!(last[0].sent == halted[0].sent && last[2].sent <= sent[2], "{last:?} {sent:?}");
+    assert_eq!(halted[0].received_sizes.iter().sum::<u64>(), halted[0].received);
+    assert_eq!(trial.fate.intended, trial.result.sent, "late frames are sent: {trial:#?}");
+    assert!(trial.directions.iter().all(|way| way.lateness.is_some()));
+}
+
+/// Ends a trial when it goes.
+struct Ends<'c>(&'c StreamControl);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }

@@ -116,3 +116,33 @@ fn options_without_effect_on_streams_are_refused() {
         assert!(output.status.code() == Some(2) && why.contains(said), "{words:?}: {why}");
     }
 }
+
+/// With `--late send` each stream sends exactly its number of frames, even if the port is far too slow for
+/// the load, and the result says how late they were.
+#[test]
+fn late_frames_of_streams_are_sent_late_where_that_is_asked_for() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // Frames become due ten times as fast as any of these ports can send, for 2 ms.
+    let text = r#"
+        [[stream]]
+        load = "5Mpps"
+        count = 10000
+        [[stream]]
+        load = "2Mpps"
+        count = 3000
+    "#;
+    let file = file(folder.path(), text);
+    let words = ["trial", "--ports", "packet:a,packet:b", "--duration", "10ms", "--json", "--streams"];
+    let trial = |late: &[&str]| document(&net.kpps(&[&words[..], &[file.to_str().unwrap()], late].concat()));
+    let all = trial(&["--late", "send"]);
+    let way = &all["directions"][0];
+    let sent = [0, 1].map(|stream| way["streams"][stream]["sent"].as_u64().unwrap());
+    assert_eq!((sent, way["shortfall"].as_u64()), ([10_000, 3000], Some(0)), "{all}");
+    assert!(way["lateness"]["frames"].as_u64().unwrap() > 0, "{all}");
+    assert_eq!(trial(&[])["directions"][0]["lateness"], Value::Null);
+    for words in [&["--load", "max", "--late", "send"][..], &["--late", "never"]] {
+        let refused = net.kpps(&[&["trial", "--ports", "packet:a,packet:b"], words].concat());
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+    }
+}

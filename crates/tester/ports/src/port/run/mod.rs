@@ -30,7 +30,7 @@ pub use count::count;
 pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
 pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
-pub use plan::{Late, SendPlan, StreamPlan, Timetables};
+pub use plan::{Change, Late, SendPlan, StreamPlan, Timetables};
 pub use schedule::{LATE, Lateness};
 pub use send::{FEW, Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
@@ -74,6 +74,11 @@ pub trait Watch {
     fn at_most(&self) -> Option<Duration>;
     /// Whether to go on. It is asked some times a second.
     fn go_on(&mut self, glance: &Glance) -> bool;
+    /// Whether the rest of the frames that were due is still sent when it has ended the run, where no frame
+    /// may be left out.
+    fn sends_rest(&self) -> bool {
+        false
+    }
     /// Whether it wants to know the counters of the ports, each time before it is asked whether to go on.
     fn wants_counters(&self) -> bool {
         false
@@ -86,12 +91,21 @@ pub trait Watch {
     fn begins(&mut self, since_epoch: Duration) {
         let _ = since_epoch;
     }
-    /// The new rate of a paced load in frames per second at this time since the start, if it has changed.
-    /// Called often.
+    /// The changes of a paced load at this time since the start, in their order. Called often.
     #[inline]
-    fn new_rate(&mut self, elapsed: Duration) -> Option<f64> {
+    fn changes(&mut self, elapsed: Duration) -> Vec<Change> {
         let _ = elapsed;
-        None
+        Vec::new()
+    }
+    /// Whether it wants to know [the state](Self::streams) of the streams. Called often.
+    #[inline]
+    fn wants_streams(&mut self) -> bool {
+        false
+    }
+    /// The frames of each stream of the plan that were given to the port so far, and whether each has frames
+    /// that were not.
+    fn streams(&mut self, frames: &[u64], are_sending: &[bool]) {
+        let _ = (frames, are_sending);
     }
     /// This many frames had been given to the port at this time since the start. Also called with 0.
     #[inline]
@@ -107,6 +121,9 @@ impl<W: Watch + ?Sized> Watch for &mut W {
     fn go_on(&mut self, glance: &Glance) -> bool {
         (**self).go_on(glance)
     }
+    fn sends_rest(&self) -> bool {
+        (**self).sends_rest()
+    }
     fn wants_counters(&self) -> bool {
         (**self).wants_counters()
     }
@@ -116,8 +133,14 @@ impl<W: Watch + ?Sized> Watch for &mut W {
     fn begins(&mut self, since_epoch: Duration) {
         (**self).begins(since_epoch);
     }
-    fn new_rate(&mut self, elapsed: Duration) -> Option<f64> {
-        (**self).new_rate(elapsed)
+    fn changes(&mut self, elapsed: Duration) -> Vec<Change> {
+        (**self).changes(elapsed)
+    }
+    fn wants_streams(&mut self) -> bool {
+        (**self).wants_streams()
+    }
+    fn streams(&mut self, frames: &[u64], are_sending: &[bool]) {
+        (**self).streams(frames, are_sending);
     }
     fn sent(&mut self, elapsed: Duration, frames: usize) {
         (**self).sent(elapsed, frames);

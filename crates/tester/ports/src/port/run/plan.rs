@@ -29,9 +29,26 @@ pub struct SendPlan {
     pub rewrite: bool,
     /// The fate of frames that are late.
     pub late: Late,
+    /// Whether streams can be started, stopped and changed meanwhile ([`Change`]). Then sending does not end
+    /// with the last frame. Only where frames are paced.
+    pub live: bool,
     /// The origin of the times in tags, if it is not the start: sender and receiver then share a clock. If it
     /// is in the future, sending begins at that time.
     pub epoch: Option<Instant>,
+}
+
+/// A change of a paced load while it is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// All streams together have this rate in frames per second from now on; each has its part of it.
+    Load(f64),
+    /// The stream with this index in the plan begins anew, with its delay, duration and count, unless it
+    /// sends already. Its frames go on with the next sequence number.
+    Start(usize),
+    /// The stream with this index sends no more frames than are due already.
+    Stop(usize),
+    /// The stream with this index has this rate in frames per second from now on.
+    Rate(usize, f64),
 }
 
 /// The frames of a stream and their times.
@@ -55,6 +72,8 @@ pub struct StreamPlan {
     /// The most frames. Of a single stream those that are sent count, and frames without tags that were
     /// skipped; of several streams all that are due.
     pub count: Option<u64>,
+    /// Whether it waits until it is [started](Change::Start). Only in a live plan.
+    pub waits: bool,
 }
 
 impl StreamPlan {
@@ -69,6 +88,7 @@ impl StreamPlan {
             start: Duration::ZERO,
             duration: None,
             count: None,
+            waits: false,
         }
     }
 
@@ -92,6 +112,7 @@ impl SendPlan {
             as_they_are: false,
             rewrite: false,
             late: Late::Skip,
+            live: false,
             epoch: None,
         }
     }
@@ -110,40 +131,46 @@ impl SendPlan {
         if let [only] = &self.streams[..] { only.shape } else { Shape::Constant }
     }
 
-    /// The most frames of all streams; `None` if a stream has no limit.
+    /// The most frames of all streams; `None` if a stream has no limit, or can be started again.
     pub fn most(&self) -> Option<u64> {
-        self.streams.iter().map(|stream| stream.count).sum()
+        if self.live { None } else { self.streams.iter().map(|stream| stream.count).sum() }
     }
 
     /// When frames are due; `None` if they are not paced.
     pub fn timetables(&self) -> Option<Timetables> {
-        self.is_paced.then(|| Timetables(self.streams.iter().map(TimedStream::of).collect()))
+        self.is_paced.then(|| Timetables::of(&self.streams))
     }
 }
 
 /// When the frames of a stream are due, in s since the start of all streams.
 #[derive(Clone, Debug)]
 pub(super) struct TimedStream {
+    plan: StreamPlan,
+    /// When the frames of the run under way are due, since its beginning.
     table: Timetable,
-    /// The stream's part of the rate of all, as it was at first.
-    pub pps: f64,
+    /// The beginning of the run.
     start_s: f64,
-    /// How long it sends.
+    /// How long it lasts.
     duration_s: f64,
     count: u64,
     /// The number of its frames; more than there are, if chance decides.
-    pub most: u64,
+    most: u64,
+    /// Frames of the runs before it.
+    before: u64,
+    is_running: bool,
 }
 
 impl TimedStream {
     pub(super) fn of(plan: &StreamPlan) -> Self {
         let mut timed = Self {
             table: plan.timetable(),
-            pps: plan.pps,
             start_s: plan.start.as_secs_f64(),
             duration_s: plan.duration.map_or(f64::INFINITY, |it| it.as_secs_f64()),
             count: plan.count.unwrap_or(u64::MAX),
             most: 0,
+            before: 0,
+            is_running: !plan.waits,
+            plan: plan.clone(),
         };
         timed.limit();
         timed
@@ -159,22 +186,46 @@ impl TimedStream {
 
     /// When this frame is due; `None` behind the last one. Frames must be asked for in their order.
     pub(super) fn time_of(&mut self, frame: u64) -> Option<f64> {
-        let since_s = (frame < self.most).then(|| self.table.time_of(frame))?;
+        let frame = frame.checked_sub(self.before).filter(|frame| self.is_running && *frame < self.most)?;
+        let since_s = self.table.time_of(frame);
         (since_s < self.duration_s && since_s.is_finite()).then_some(self.start_s + since_s)
     }
 
     /// Frames that are due before a time. Times must not decrease.
     pub(super) fn before(&mut self, s: f64) -> f64 {
         let since_s = (s - self.start_s).min(self.duration_s);
-        if since_s > 0.0 { self.table.before(since_s).min(self.most as f64) } else { 0.0 }
+        let of_run = match self.is_running && since_s > 0.0 {
+            true => self.table.before(since_s).min(self.most as f64),
+            false => 0.0,
+        };
+        self.before as f64 + of_run
     }
 
-    /// Changes the rate from a time on. With the rate the number of frames changes: it has no limit then but
-    /// the stream's duration.
-    pub(super) fn change(&mut self, s: f64, factor: f64) {
-        self.count = u64::MAX;
-        self.table.change((s - self.start_s).max(0.0), self.pps * factor);
+    /// The frames of the whole load if it ends at this time; `None` if chance decides.
+    fn until(&self, s: f64) -> Option<u64> {
+        let since_s = (s - self.start_s).min(self.duration_s);
+        match self.is_running && since_s > 0.0 {
+            true => Some(self.before + self.table.until(since_s)?.min(self.most)),
+            false => Some(self.before),
+        }
+    }
+
+    /// Changes the rate from a time on.
+    fn change(&mut self, s: f64, pps: f64) {
+        self.table.change((s - self.start_s).max(0.0), pps);
         self.limit();
+    }
+
+    /// Begins anew at a time, with this rate, after this number of frames.
+    fn start(&mut self, s: f64, pps: f64, due: u64) {
+        let plan = StreamPlan { pps, waits: false, start: Duration::ZERO, ..self.plan.clone() };
+        let start_s = s + self.plan.start.as_secs_f64();
+        *self = Self { start_s, before: due, plan: self.plan.clone(), ..Self::of(&plan) };
+    }
+
+    /// Ends after this number of frames.
+    fn stop(&mut self, due: u64) {
+        (self.before, self.is_running) = (due, false);
     }
 }
 
@@ -185,12 +236,30 @@ fn whole(frames: f64) -> f64 {
 
 /// When the frames of all streams of a plan are due, in s since the start.
 #[derive(Clone, Debug)]
-pub struct Timetables(Vec<TimedStream>);
+pub struct Timetables {
+    streams: Vec<TimedStream>,
+    /// The rate of all streams at first.
+    pps: f64,
+    /// The part of its own rate that each stream has.
+    factor: f64,
+}
 
 impl Timetables {
+    pub(super) fn of(plans: &[StreamPlan]) -> Self {
+        let streams: Vec<_> = plans.iter().map(TimedStream::of).collect();
+        Self { pps: streams.iter().map(|stream| stream.plan.pps).sum(), streams, factor: 1.0 }
+    }
+
+    /// When a frame of a stream is due; `None` behind the last one. Its frames must be asked for in their
+    /// order.
+    #[inline]
+    pub(super) fn time_of(&mut self, stream: usize, frame: u64) -> Option<f64> {
+        self.streams.get_mut(stream)?.time_of(frame)
+    }
+
     /// Frames that are due before a time. Times must not decrease.
     pub fn before(&mut self, s: f64) -> f64 {
-        match &mut self.0[..] {
+        match &mut self.streams[..] {
             [only] => only.before(s),
             all => all.iter_mut().map(|stream| whole(stream.before(s))).sum(),
         }
@@ -199,24 +268,56 @@ impl Timetables {
     /// Draws what is due until a time that does not decrease, if chance decides.
     #[inline]
     pub fn draw_until(&mut self, s: f64) {
-        for stream in &mut self.0 {
+        for stream in &mut self.streams {
             stream.table.draw_until((s - stream.start_s).max(0.0));
         }
     }
 
-    /// Changes the rate of all streams together from a time on; each has its part of it.
-    pub fn change(&mut self, s: f64, pps: f64) {
-        let factor = pps / self.0.iter().map(|stream| stream.pps).sum::<f64>();
-        self.0.iter_mut().for_each(|stream| stream.change(s, factor));
+    /// Changes the load from a time on.
+    pub fn change(&mut self, s: f64, change: Change) {
+        let due = |stream: &mut TimedStream| whole(stream.before(s)) as u64;
+        self.change_after(s, change, due);
+    }
+
+    /// Changes the load from a time on, at which this many frames of the stream were due.
+    pub(super) fn change_after(
+        &mut self,
+        s: f64,
+        change: Change,
+        mut due: impl FnMut(&mut TimedStream) -> u64,
+    ) {
+        match change {
+            Change::Load(pps) => {
+                self.factor = pps / self.pps;
+                for stream in &mut self.streams {
+                    // With the rate the number of frames changes: it has no limit then but the duration.
+                    stream.count = u64::MAX;
+                    stream.change(s, stream.plan.pps * self.factor);
+                }
+            }
+            Change::Start(at) => {
+                let Some(stream) = self.streams.get_mut(at) else { return };
+                let due = due(stream);
+                if stream.time_of(due).is_none() {
+                    stream.start(s, stream.plan.pps * self.factor, due);
+                }
+            }
+            Change::Stop(at) => {
+                let Some(stream) = self.streams.get_mut(at) else { return };
+                let due = due(stream);
+                stream.stop(due);
+            }
+            Change::Rate(at, pps) => {
+                let Some(stream) = self.streams.get_mut(at) else { return };
+                stream.plan.pps = pps;
+                stream.change(s, pps * self.factor);
+            }
+        }
     }
 
     /// The frames of the whole load if it ends at this time; `None` if chance decides.
     pub fn until(&self, s: f64) -> Option<u64> {
-        let of = |stream: &TimedStream| {
-            let since_s = (s - stream.start_s).min(stream.duration_s);
-            if since_s <= 0.0 { Some(0) } else { Some(stream.table.until(since_s)?.min(stream.most)) }
-        };
-        self.0.iter().map(of).sum()
+        self.streams.iter().map(|stream| stream.until(s)).sum()
     }
 }
 
@@ -252,7 +353,7 @@ mod tests {
         assert_eq!(tables.until(0.2), Some(200 + 50 + 50));
         assert_eq!([0.01, 0.1, 0.2, 1.0].map(|s| tables.before(s).round()), [30.0, 150.0, 300.0, 1150.0]);
         let mut changed = plan.timetables().unwrap();
-        changed.change(0.5, 7000.0);
+        changed.change(0.5, Change::Load(7000.0));
         // The first has 2000 a second now, and the third 4000 without a limit. The second has ended by then.
         assert_eq!(changed.until(1.0), Some(1500 + 100 + 3000));
         let mut second = TimedStream::of(&streams[1]);

@@ -1,7 +1,7 @@
 //! Which frame of a plan comes next, and when it is due.
 
 use super::gaps::Recorder;
-use super::plan::{SendPlan, StreamPlan, TimedStream};
+use super::plan::{Change, SendPlan, StreamPlan, Timetables};
 use super::shape::Timetable;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -49,8 +49,10 @@ pub(super) trait Schedule {
     fn next_s(&self) -> f64;
     /// All frames that are due before a time, sent or not.
     fn due_before(&mut self, s: f64) -> u64;
-    /// Changes the rate from now on, of a plan that ends after this time.
-    fn change(&mut self, now_s: f64, pps: f64, length: Option<Duration>);
+    /// Changes the load from now on, of a plan that ends after this time.
+    fn change(&mut self, now: Duration, changes: &[Change], length: Option<Duration>);
+    /// Whether each stream of the plan has frames that were not sent.
+    fn are_sending(&self) -> Vec<bool>;
     /// The gap of equally spaced frames in ns; `None` if gaps differ.
     fn gap_ns(&self) -> Option<f64>;
     /// How late frames were.
@@ -81,7 +83,7 @@ impl One {
     pub(super) fn of(plan: &SendPlan, delays: bool) -> Option<Self> {
         let [stream] = &plan.streams[..] else { return None };
         let table = stream.timetable();
-        (stream.start.is_zero() && stream.duration.is_none()).then(|| Self {
+        (stream.start.is_zero() && stream.duration.is_none() && !plan.live).then(|| Self {
             behind: table.clone(),
             due: delays.then(|| table.clone()),
             table,
@@ -134,12 +136,19 @@ impl Schedule for One {
     fn due_before(&mut self, s: f64) -> u64 {
         (self.table.before(s).ceil() as u64).min(self.most)
     }
-    fn change(&mut self, now_s: f64, pps: f64, length: Option<Duration>) {
-        for table in [&mut self.table, &mut self.behind].into_iter().chain(&mut self.due) {
-            table.change(now_s, pps);
+    fn change(&mut self, now: Duration, changes: &[Change], length: Option<Duration>) {
+        for change in changes {
+            // The streams of a plan change by themselves only if it is live.
+            let Change::Load(pps) = *change else { continue };
+            for table in [&mut self.table, &mut self.behind].into_iter().chain(&mut self.due) {
+                table.change(now.as_secs_f64(), pps);
+            }
+            let most = length.and_then(|length| self.table.until(length.as_secs_f64()));
+            self.most = most.unwrap_or(u64::MAX).max(self.done());
         }
-        let most = length.and_then(|length| self.table.until(length.as_secs_f64()));
-        self.most = most.unwrap_or(u64::MAX).max(self.done());
+    }
+    fn are_sending(&self) -> Vec<bool> {
+        vec![self.left() > 0]
     }
     fn gap_ns(&self) -> Option<f64> {
         self.table.gap_ns()
@@ -162,9 +171,9 @@ fn ps(s: f64) -> u64 {
 
 /// The schedule of several streams.
 pub(super) struct Many {
-    streams: Vec<TimedStream>,
-    /// The rate of all streams at first.
-    pps: f64,
+    tables: Timetables,
+    /// Whether streams may be started again.
+    live: bool,
     /// The time in ps of each stream's next frame that did not become due yet, and the stream.
     next: BinaryHeap<Reverse<(u64, u32)>>,
     /// How many frames of each stream became due.
@@ -188,14 +197,13 @@ impl Many {
             pps: stream.pps / fastest_pps * UNPACED_PPS,
             ..stream.clone()
         };
-        let timed = |stream: &StreamPlan| match plan.is_paced {
-            true => TimedStream::of(stream),
-            false => TimedStream::of(&at_once(stream)),
+        let tables = match plan.is_paced {
+            true => Timetables::of(&plan.streams),
+            false => Timetables::of(&plan.streams.iter().map(at_once).collect::<Vec<_>>()),
         };
-        let streams: Vec<_> = plan.streams.iter().map(timed).collect();
         let mut many = Self {
-            pps: streams.iter().map(|stream| stream.pps).sum(),
-            streams,
+            tables,
+            live: plan.live,
             next: BinaryHeap::with_capacity(plan.streams.len()),
             due: vec![0; plan.streams.len()],
             waiting: VecDeque::new(),
@@ -210,8 +218,8 @@ impl Many {
     /// Notes when the next frame of a stream is due.
     #[inline]
     fn push(&mut self, stream: usize) {
-        if let (Some(timed), Some(due)) = (self.streams.get_mut(stream), self.due.get(stream))
-            && let Some(s) = timed.time_of(*due)
+        if let Some(due) = self.due.get(stream)
+            && let Some(s) = self.tables.time_of(stream, *due)
         {
             self.next.push(Reverse((ps(s), stream as u32)));
         }
@@ -230,14 +238,20 @@ impl Many {
         self.push(stream as usize);
         Some((at_ps, stream))
     }
+
+    /// All frames that are due by a time wait.
+    #[inline]
+    fn collect(&mut self, until_ps: u64) {
+        while let Some(due) = self.becomes_due(until_ps) {
+            self.waiting.push_back(due);
+        }
+    }
 }
 
 impl Schedule for Many {
     fn waiting(&mut self, now: Duration) -> (u64, u64) {
         let now_ps = ps(now.as_secs_f64());
-        while let Some(due) = self.becomes_due(now_ps) {
-            self.waiting.push_back(due);
-        }
+        self.collect(now_ps);
         let early = now.checked_sub(LATE).map_or(0, |then| {
             let then_ps = ps(then.as_secs_f64());
             self.waiting.partition_point(|(at_ps, _)| *at_ps <= then_ps)
@@ -264,23 +278,46 @@ impl Schedule for Many {
         }
     }
     fn left(&self) -> u64 {
-        // A stream has frames that are not due yet.
-        if self.next.is_empty() { self.waiting.len() as u64 } else { u64::MAX }
+        // A stream has frames that are not due yet, or may have more.
+        if self.next.is_empty() && !self.live { self.waiting.len() as u64 } else { u64::MAX }
     }
     fn next_s(&self) -> f64 {
         self.next.peek().map_or(f64::INFINITY, |Reverse((at_ps, _))| *at_ps as f64 / 1e12)
     }
     fn due_before(&mut self, s: f64) -> u64 {
-        while let Some(due) = ps(s).checked_sub(1).and_then(|end_ps| self.becomes_due(end_ps)) {
-            self.waiting.push_back(due);
+        if let Some(end_ps) = ps(s).checked_sub(1) {
+            self.collect(end_ps);
         }
         self.all
     }
-    fn change(&mut self, now_s: f64, pps: f64, _: Option<Duration>) {
-        let factor = pps / self.pps;
-        self.streams.iter_mut().for_each(|stream| stream.change(now_s, factor));
-        self.next.clear();
-        (0..self.streams.len()).for_each(|stream| self.push(stream));
+    fn change(&mut self, now: Duration, changes: &[Change], _: Option<Duration>) {
+        // Frames that are due by now stay due.
+        self.collect(ps(now.as_secs_f64()));
+        let mut has_changed = vec![false; self.due.len()];
+        for change in changes {
+            let stream = match *change {
+                Change::Load(_) => None,
+                Change::Start(stream) | Change::Stop(stream) | Change::Rate(stream, _) => Some(stream),
+            };
+            match stream {
+                None => has_changed.fill(true),
+                Some(stream) => has_changed.get_mut(stream).into_iter().for_each(|it| *it = true),
+            }
+            let due = stream.and_then(|stream| self.due.get(stream)).copied().unwrap_or(0);
+            self.tables.change_after(now.as_secs_f64(), *change, |_| due);
+        }
+        // The others keep their times.
+        self.next.retain(|Reverse((_, stream))| !has_changed.get(*stream as usize).is_some_and(|it| *it));
+        let changed = has_changed.iter().enumerate().filter(|(_, has_changed)| **has_changed);
+        changed.for_each(|(stream, _)| self.push(stream));
+    }
+    fn are_sending(&self) -> Vec<bool> {
+        let mut sending = vec![false; self.due.len()];
+        let streams = self.next.iter().map(|Reverse((_, stream))| stream);
+        for stream in streams.chain(self.waiting.iter().map(|(_, stream)| stream)) {
+            sending.get_mut(*stream as usize).into_iter().for_each(|it| *it = true);
+        }
+        sending
     }
     fn gap_ns(&self) -> Option<f64> {
         None
@@ -296,6 +333,7 @@ impl Schedule for Many {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::plan::TimedStream;
     use super::super::shape::Shape;
     use super::*;
     use kpps_frames::Templates;
@@ -317,6 +355,57 @@ mod tests {
         }
         // Due at 0 to 4 ms, sent at 0, 3, 3, 3 and 5 ms.
         assert_eq!(one.lateness(), Lateness { frames: 1, longest: 2 * MS });
+    }
+
+    /// Streams are started, stopped and changed, each by itself, and each frame of the others has its time
+    /// still.
+    #[test]
+    fn streams_are_controlled_while_others_run() {
+        let frames = Arc::new(Templates::one(&[0; 60]));
+        let stream = |count, waits| StreamPlan {
+            pps: 1000.0,
+            count,
+            waits,
+            start: MS / 2,
+            ..StreamPlan::of(frames.clone())
+        };
+        let streams = vec![stream(None, false), stream(Some(10), true), stream(None, false)];
+        let plan = SendPlan { live: true, streams, ..SendPlan::one(Rate::Pps(1.0), stream(None, false)) };
+        let mut many = Many::of(&plan);
+        let mut watched = plan.timetables().unwrap();
+        let mut times = vec![Vec::new(); 3];
+        for ms in 0..100 {
+            let changes = match ms {
+                20 => vec![Change::Start(1), Change::Stop(2)],
+                // Whoever sends goes on.
+                25 => vec![Change::Start(0), Change::Start(1), Change::Start(9), Change::Stop(1000)],
+                50 => vec![Change::Start(1), Change::Start(2), Change::Rate(2, 500.0)],
+                70 => vec![Change::Stop(2), Change::Start(2)],
+                _ => Vec::new(),
+            };
+            many.change(MS * ms, &changes, None);
+            let s = f64::from(ms) / 1e3;
+            changes.iter().for_each(|change| watched.change(s, *change));
+            let sending = match ms {
+                0..20 => [true, false, true],
+                20..30 => [true, true, false],
+                30..50 => [true, false, false],
+                50..60 => [true, true, true],
+                _ => [true, false, true],
+            };
+            for _ in 0..many.waiting(MS * ms).0 {
+                let stream = many.next();
+                times[stream].push(many.taken.pop_back().unwrap() / 1_000_000);
+            }
+            assert_eq!(many.are_sending(), sending, "at {ms} ms");
+            assert_eq!(watched.before(s + 1e-9), many.all as f64, "at {ms} ms");
+            assert_eq!(many.left(), u64::MAX, "streams may be started again");
+        }
+        let from = |us: u64, count: u64, gap_us: u64| (0..count).map(move |n| us + n * gap_us);
+        assert_eq!(times[0], from(500, 99, 1000).collect::<Vec<_>>());
+        assert_eq!(times[1], from(20_500, 10, 1000).chain(from(50_500, 10, 1000)).collect::<Vec<_>>());
+        let third = from(500, 20, 1000).chain(from(50_500, 10, 2000)).chain(from(70_500, 15, 2000));
+        assert_eq!(times[2], third.collect::<Vec<_>>());
     }
 
     proptest! {

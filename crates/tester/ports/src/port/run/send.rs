@@ -51,6 +51,9 @@ pub const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
 
+/// How long frames that were due at the end of a load wait for room in the port.
+const OVERTIME: Duration = Duration::from_secs(1);
+
 /// How long a flood pauses, busily, when the transmit queue is full and the port does not signal space.
 const AGAIN: Duration = Duration::from_micros(10);
 
@@ -353,8 +356,9 @@ fn pace<P: Port, W: Watch>(
     loop {
         let elapsed = shift.elapsed();
         let now = until_end(elapsed);
-        if let Some(pps) = shift.watch.new_rate(now) {
-            schedule.change(now.as_secs_f64(), pps, length);
+        let changes = shift.watch.changes(now);
+        if !changes.is_empty() {
+            schedule.change(now, &changes, length);
             gaps.change();
         }
         let (waiting, lately) = schedule.waiting(now);
@@ -379,6 +383,9 @@ fn pace<P: Port, W: Watch>(
         schedule.sent(count, elapsed, shift.elapsed(), Some(&mut *gaps));
         let left = backlog - count as u64;
         listen(port)?;
+        if shift.watch.wants_streams() {
+            shift.watch.streams(&source.sequences, &schedule.are_sending());
+        }
         // Skipped frames do not come again.
         if schedule.left() == 0 {
             return Ok((source.sent + given_up, elapsed));
@@ -388,6 +395,11 @@ fn pace<P: Port, W: Watch>(
             // CPU.
             let now = until_end(shift.elapsed());
             let due = schedule.due_before(now.as_secs_f64());
+            let is_wanted = length.is_some_and(|length| now >= length) || shift.watch.sends_rest();
+            let now = match source.plan.late {
+                Late::Send if is_wanted => overtime(port, source, schedule, shift, (due, now, gaps, listen))?,
+                _ => now,
+            };
             return Ok((due.max(source.sent + given_up), now));
         }
         if left == 0 {
@@ -396,6 +408,43 @@ fn pace<P: Port, W: Watch>(
             shift.wait(&mut [port], Some(next.saturating_sub(shift.elapsed())))?;
         }
     }
+}
+
+/// Sends the rest of the frames that were due before the end, where no frame may be left out. Returns when
+/// the last of them was given to the port. Ends early if the port takes none for [`OVERTIME`].
+fn overtime<P: Port, W: Watch>(
+    port: &mut P,
+    source: &mut Source<'_>,
+    schedule: &mut impl Schedule,
+    shift: &mut Shift<'_, W>,
+    (due, end, gaps, listen): (
+        u64,
+        Duration,
+        &mut Recorder,
+        &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
+    ),
+) -> Result<Duration, Trouble> {
+    let (mut last, mut asked) = (end, end);
+    while let Some(left) = due.checked_sub(source.sent).filter(|left| *left > 0) {
+        let now = shift.elapsed();
+        if now.saturating_sub(last) > OVERTIME {
+            break;
+        }
+        let count = source.burst(port, schedule, left.min(BURST as u64) as usize, now)?;
+        shift.watch.sent(now, count);
+        schedule.sent(count, now, shift.elapsed(), Some(&mut *gaps));
+        listen(port)?;
+        if count > 0 {
+            last = now;
+        }
+        if now > asked + super::SLOW {
+            asked = now;
+            if !super::go_on([&mut *port], shift.watch, now)? && !shift.watch.sends_rest() {
+                break;
+            }
+        }
+    }
+    Ok(last)
 }
 
 /// Waits until all frames are sent.

@@ -8,6 +8,7 @@ use crate::running::streams::{Stream, sizes_of};
 use kpps_frames::Mac;
 use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::rate::Rate;
+use kpps_ports::port::run::Late;
 
 impl Tester {
     /// Refuses an offer that the links, the operators or the ports do not allow.
@@ -20,6 +21,10 @@ impl Tester {
 
     /// Refuses a load above line rate.
     fn check_line_rate(&self, offer: &Offer) -> Result<(), Error> {
+        // It is unknown which of the streams that wait will send together.
+        if offer.control.as_ref().is_some_and(|control| control.waits()) {
+            return Ok(());
+        }
         if let (Some(mbps), false) = (self.speed_mbps(), offer.streams.is_empty()) {
             return check_streams(offer, mbps);
         }
@@ -64,6 +69,14 @@ impl Tester {
             if let Some((name, _)) = cannot.into_iter().find(|(name, can)| !can || is_socket(name)) {
                 return Err(Error::NoStreams(name.to_owned()));
             }
+        }
+        if offer.late == Late::Send
+            && let Some(port) = self.ports.iter().find(|port| !port.can_mix())
+        {
+            return Err(Error::NoLate(port.name().to_owned()));
+        }
+        if offer.control.is_some() && offer.load.rate == Rate::Max {
+            return Err(Error::NoControl);
         }
         let FlowPlan { replies, dscp, hops, packet, .. } = &self.flows;
         let plain = self.ends.iter().all(|end| end.encap.is_plain()) && packet.is_none();

@@ -3,11 +3,12 @@
 use super::Tester;
 use crate::judging::recognised::Classes;
 use crate::running::streams::{Stream, streams_pps};
+use crate::watching::control::StreamControl;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Templates, rate};
 use kpps_methods::Load;
 use kpps_methods::units::RateSpec;
-use kpps_ports::port::run::{Shape, Times, Timetable};
+use kpps_ports::port::run::{Late, Shape, Times, Timetable};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,11 @@ pub struct Offer {
     pub streams: Arc<[Stream]>,
     /// The length of the intervals of the series, if the result shall have a series.
     pub every: Option<Duration>,
+    /// The fate of frames that are late. Ports of agents only skip them.
+    pub late: Late,
+    /// The control of the streams, if single ones are to be started, stopped or changed meanwhile. Then the
+    /// trial lasts until the control ends it, or for the duration of its load, and the load is a rate.
+    pub control: Option<Arc<StreamControl>>,
 }
 
 /// Frames of a capture, sent without tags.
@@ -145,6 +151,8 @@ impl Tester {
             replay: None,
             streams: self.streams.clone(),
             every: None,
+            late: Late::Skip,
+            control: None,
         }
     }
 }

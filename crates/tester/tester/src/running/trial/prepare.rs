@@ -54,6 +54,8 @@ fn number(n: u16, from: usize) -> u16 {
 
 /// The number of frames that a receiver has room for, if the number of due frames is unknown.
 const ROOM: u64 = 1 << 20;
+/// The same for each stream of a trial without a known end. Receivers make more room by themselves.
+const ROOM_OF_STREAM: u64 = 1 << 13;
 
 impl Tester {
     /// Builds the frames of a trial over these paths, and reads the clocks.
@@ -68,7 +70,8 @@ impl Tester {
                 false => self.many_streams(from, offer, paths, trial)?,
             };
             // Both ports share one pool of buffers, so a buffer may hold a frame of the other port.
-            parts[from].plan = Some(SendPlan { rewrite: true, as_they_are: offer.replay.is_some(), ..plan });
+            let as_they_are = offer.replay.is_some();
+            parts[from].plan = Some(SendPlan { rewrite: true, as_they_are, late: offer.late, ..plan });
             parts[to].expect = Some(Expect {
                 streams,
                 by_stream: !offer.streams.is_empty(),
@@ -132,7 +135,8 @@ impl Tester {
             let duration = stream.duration.map_or(left, |duration| duration.min(left));
             let number = number(n as u16, from);
             let due = (pps * duration.as_secs_f64()).ceil() as u64;
-            let count = stream.count.unwrap_or(u64::MAX).min(due).min(ROOM);
+            let room = if offer.control.is_some() { ROOM_OF_STREAM } else { ROOM };
+            let count = stream.count.unwrap_or(u64::MAX).min(due).min(room);
             expected.push(ExpectedStream { stream: number, frames: frames.clone(), count });
             streams.push(StreamPlan {
                 stream: number,
@@ -145,12 +149,19 @@ impl Tester {
                 start,
                 duration: Some(duration),
                 count: stream.count,
+                waits: offer.control.as_ref().is_some_and(|control| control.waits()),
                 ..StreamPlan::of(frames)
             });
         }
-        let is_paced = offer.load.rate != Rate::Max;
-        let plan =
-            SendPlan { streams, is_paced, as_they_are: false, rewrite: true, late: Late::Skip, epoch: None };
+        let plan = SendPlan {
+            streams,
+            is_paced: offer.load.rate != Rate::Max,
+            as_they_are: false,
+            rewrite: true,
+            late: Late::Skip,
+            live: offer.control.is_some(),
+            epoch: None,
+        };
         Ok((plan, expected))
     }
 

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::running::learn;
 use crate::running::local::SLOW;
 use crate::running::test_port::{Done, Task, TestPort};
+use crate::watching::control::StreamControl;
 use crate::watching::state::TrialState;
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::Aside;
@@ -65,7 +66,8 @@ impl Tester {
             ..PortCount::default()
         });
         learn::clear(&mut self.ports, &self.ends)?;
-        let state = Arc::new(TrialState::new(offer.directions().len()));
+        let state = TrialState::new(offer.directions().len()).with_control(offer.control.clone());
+        let state = Arc::new(state);
         let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
         basis.clocks.begin(wait);
         let tasks = [(0, first), (1, second)].map(|(at, part)| Task {
@@ -86,6 +88,7 @@ impl Tester {
     /// Reads the counters of all systems again, and the clocks.
     pub(super) fn end(&mut self, started: Started, mut done: [Done; 2]) -> Result<Ended, Error> {
         let Started { mut basis, counts, state, .. } = started;
+        state.control().into_iter().for_each(StreamControl::close);
         let lost = [0, 1].map(|at| done[at].trouble.is_some());
         let counts = [0, 1].map(|at| PortCount {
             sent: counts[at].sent.map(|_| done[at].sent.frames),

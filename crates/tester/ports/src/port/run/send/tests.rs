@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::port::run::{Shape, StreamPlan, Timetable};
+use crate::port::run::{Glance, Shape, StreamPlan, Timetable};
 use crate::port::{Counters, Descriptor, Link, NextPoll, Wake};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::rate::Rate;
@@ -478,4 +478,44 @@ fn streams_that_begin_together_are_not_late_at_once() {
     plan.streams = vec![StreamPlan { count: Some(1), ..plan.streams[0].clone() }; 500];
     let sent = send(&mut port, &plan, &mut Always).unwrap();
     assert_eq!((sent.intended, sent.sent, sent.of_streams.len()), (500, 500, 500));
+}
+
+/// Where late frames are sent, those that were due at the end of the time are sent after it.
+#[test]
+fn late_frames_are_sent_after_the_end() {
+    /// Ends after a time.
+    struct For(Duration);
+    impl Watch for For {
+        fn at_most(&self) -> Option<Duration> {
+            Some(self.0)
+        }
+        fn go_on(&mut self, _: &Glance) -> bool {
+            true
+        }
+    }
+    let frames = plan(Rate::Pps(1.0), None).streams[0].frames.clone();
+    let stream = |number| StreamPlan { stream: number, pps: 1000.0, ..StreamPlan::of(frames.clone()) };
+    for streams in [vec![stream(1)], vec![stream(0), stream(1)]] {
+        let all = 60 * streams.len() as u64;
+        let plan = SendPlan {
+            late: Late::Send,
+            rewrite: true,
+            streams,
+            ..SendPlan::one(Rate::Pps(1000.0), stream(1))
+        };
+        let mut port = mirror(Duration::ZERO);
+        // It pauses over the end.
+        let mut paused = false;
+        let mut listen = |_: &mut Mirror| {
+            if !paused {
+                std::thread::sleep(Duration::from_millis(80));
+                paused = true;
+            }
+            Ok(0)
+        };
+        let mut watch = For(Duration::from_millis(60));
+        let sent = send_and_listen(&mut port, &plan, &mut watch, &mut listen).unwrap();
+        assert_eq!((sent.intended, sent.sent, sent.shortfall), (all, all, 0), "{sent:?}");
+        assert!(sent.lateness.unwrap().longest >= Duration::from_millis(79), "{sent:?}");
+    }
 }
