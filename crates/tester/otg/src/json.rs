@@ -120,7 +120,9 @@ impl ValueSeed<'_> {
             }
             Kind::Uint(most) => Err(E::custom(format!("{value} is not a whole number from 0 to {most}"))),
             Kind::Int if is_whole && i64::try_from(wide).is_ok() => Ok(Some(Value::Int(wide as i64))),
-            Kind::Float(_) if value.is_finite() => Ok(Some(Value::Float(value))),
+            Kind::Float(is_wide) if is_wide && value.is_finite() || (value as f32).is_finite() => {
+                Ok(Some(Value::Float(value)))
+            }
             _ => Err(E::custom(format!("{value}: expected {}", Expected(&self.field.kind)))),
         }
     }

@@ -72,6 +72,26 @@ pub fn read(name: &str, bytes: &[u8], problems: &mut Problems) -> Option<Object>
     object
 }
 
+/// Reads the message in the only field of another, as requests of gRPC have theirs. Mistakes are added to
+/// `problems`; `None` if the bytes are no such message.
+pub fn read_within(name: &str, bytes: &[u8], problems: &mut Problems) -> Option<Object> {
+    let outer = message(name).fields.first()?;
+    let Kind::Message(inner) = outer.kind else { return None };
+    let (mut input, mut found) = (Input(bytes), &[][..]);
+    while !input.0.is_empty() {
+        let part = input.varint().and_then(|key| Ok((key >> 3, input.wire(key & 7)?)));
+        match part {
+            Ok((number, Wire::Bytes(bytes))) if number == u64::from(outer.number) => found = bytes,
+            Ok((number, _)) => problems.unsupported(format!("#{number}"), "there is no such field"),
+            Err(Malformed) => {
+                problems.wrong("the message is no protobuf of this type".into());
+                return None;
+            }
+        }
+    }
+    read(inner, found, problems)
+}
+
 fn object(
     message: &'static Message,
     bytes: &[u8],

@@ -424,3 +424,32 @@ proptest! {
         }
     }
 }
+
+/// The guide's table of fields is that of the code: `UPDATE=1` writes it.
+#[test]
+fn the_guide_has_the_table_of_fields() {
+    const ENDS: [&str; 2] = ["<!-- fields: written by the test -->\n", "<!-- end of fields -->"];
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/src/otg.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (head, rest) = page.split_once(ENDS[0]).unwrap();
+    let (table, tail) = rest.split_once(ENDS[1]).unwrap();
+    let mut expected =
+        String::from("\n| message | supported | accepted without an effect | refused |\n|---|---|---|---|\n");
+    for message in crate::models::ALL.values() {
+        let names = |support: Support| {
+            let of = message.fields.iter().filter(|field| field.support == support);
+            of.map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ")
+        };
+        let [full, noted, none] = [Support::Full, Support::Noted, Support::None].map(names);
+        expected += &format!("| `{}` | {full} | {noted} | {none} |\n", message.name);
+    }
+    expected += "\n";
+    if table != expected && std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, [head, ENDS[0], &expected, ENDS[1], tail].concat()).unwrap();
+    } else {
+        assert!(
+            table == expected,
+            "the table of fields in docs/src/otg.md is not that of the code: run this test with UPDATE=1"
+        );
+    }
+}

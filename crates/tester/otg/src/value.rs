@@ -82,17 +82,6 @@ impl Object {
         self.fields.iter().find(|(field, _)| field.name == name).map(|(_, value)| value)
     }
 
-    /// The message of a field; without fields if it is absent.
-    pub fn object(&self, name: &str) -> Self {
-        match self.get(name) {
-            Some(Value::Object(object)) => object.clone(),
-            _ => match self.message.field(name).map(|field| &field.kind) {
-                Some(Kind::Message(inner)) => Self::new(inner),
-                _ => Self::new(""),
-            },
-        }
-    }
-
     /// Sets a field, in place of an earlier value. A text sets an enumeration by the name. A name that the
     /// message does not have changes nothing.
     pub fn set(&mut self, name: &str, value: impl Into<Value>) {

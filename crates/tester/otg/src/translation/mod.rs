@@ -23,6 +23,8 @@ pub struct Configuration {
     pub ports: Vec<Port>,
     /// The stations.
     pub devices: Vec<Device>,
+    /// The ports whose frames can be captured.
+    pub captures: Vec<Capture>,
     /// The flows, each between two of the ports.
     pub flows: Vec<Placed>,
 }
@@ -34,6 +36,17 @@ pub struct Port {
     pub name: String,
     /// The name by which the server knows it.
     pub location: String,
+}
+
+/// A port whose frames can be captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The index of the port.
+    pub port: usize,
+    /// The most bytes that are kept of a frame, without FCS; `None`: all of them.
+    pub frame_bytes: Option<usize>,
+    /// Whether the format is pcapng in place of pcap.
+    pub is_pcapng: bool,
 }
 
 /// A flow between two ports.
@@ -56,6 +69,12 @@ impl Configuration {
         for port in node.children("ports") {
             match read_port(&port, &all.ports) {
                 Ok(port) => all.ports.push(port),
+                Err(bad) => problems.wrong(bad.0),
+            }
+        }
+        for capture in node.children("captures") {
+            match read_capture(&capture, &all) {
+                Ok(captures) => all.captures.extend(captures),
                 Err(bad) => problems.wrong(bad.0),
             }
         }
@@ -120,8 +139,7 @@ impl Configuration {
             return Ok(Placed { flow, ports, stations: Some(stations) });
         }
         let port = |field: &str, name: &str| {
-            let found = self.ports.iter().position(|port| port.name == name);
-            found.ok_or_else(|| ends.bad_at(field, format!("there is no port '{name}'")))
+            self.port(name).ok_or_else(|| ends.bad_at(field, format!("there is no port '{name}'")))
         };
         let (from, names) = (ends.needed("tx_name")?, ends.texts("rx_names"));
         let to = match (ends.text("rx_name"), &names[..]) {
@@ -154,6 +172,11 @@ impl Configuration {
         }
     }
 
+    /// The index of the port with this name.
+    pub fn port(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|port| port.name == name)
+    }
+
     /// The pairs of ports that flows connect: the port with the smaller index first.
     pub fn pairs(&self) -> Vec<[usize; 2]> {
         let pairs: BTreeSet<_> = self.flows.iter().map(|it| sorted(it.ports)).collect();
@@ -184,6 +207,19 @@ fn read_port(node: &Node<'_>, others: &[Port]) -> Result<Port, Bad> {
         return Err(node.bad_at("location", format!("two ports are at '{location}'")));
     }
     Ok(Port { name, location })
+}
+
+fn read_capture(node: &Node<'_>, all: &Configuration) -> Result<Vec<Capture>, Bad> {
+    let capture = |name: &str| {
+        let port =
+            all.port(name).ok_or_else(|| node.bad_at("port_names", format!("there is no port '{name}'")))?;
+        if all.captures.iter().any(|other| other.port == port) {
+            return Err(node.bad_at("port_names", format!("port '{name}' has two captures")));
+        }
+        let frame_bytes = node.uint("packet_size").and_then(|bytes| usize::try_from(bytes).ok());
+        Ok(Capture { port, frame_bytes, is_pcapng: node.text("format") == Some("pcapng") })
+    };
+    node.texts("port_names").into_iter().map(capture).collect()
 }
 
 /// Which ports flows connect.
