@@ -25,6 +25,11 @@ impl FromStr for NamedPort {
             return Err(format!("'{text}' has no location: give LOCATION=PORT, as eth1=packet:eth1"));
         }
         let spec = spec.parse::<Spec>().map_err(|error| error.to_string())?;
+        if matches!(spec, Spec::Udp { .. }) {
+            return Err(format!(
+                "{spec}: a UDP socket sends no flows with their own headers: give another kind of port"
+            ));
+        }
         Ok(Self { location: location.to_owned(), spec })
     }
 }

@@ -212,6 +212,12 @@ fn headers_have_the_fields_of_the_models() {
     let service =
         of(json!([{"ethernet": {}}, {"vlan": {"tpid": {"value": 0x88a8}}}, {"vlan": {}}, {"ipv4": {}}]));
     assert_eq!(service[12..14], [0x88, 0xa8]);
+    let sums = |udp: serde_json::Value| {
+        let frame = of(json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": udp}]));
+        u16::from_be_bytes([frame[40], frame[41]])
+    };
+    assert_eq!(sums(json!({})), 0);
+    assert_ne!(sums(json!({"checksum": {"generated": "good"}})), 0);
     let sum = of(json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {"checksum": {"custom": 5}}}]));
     assert_eq!(sum[40..42], [0, 5]);
 }

@@ -107,7 +107,7 @@ fn bad_bodies_are_refused_in_few_lines() {
     );
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let deep = format!("{{\"x\": {}1{}}}", open.repeat(100_000), close.repeat(100_000));
-        assert!(refused(&server, deep.as_bytes())[0].contains("recursion limit"));
+        assert_eq!(refused(&server, deep.as_bytes()), ["x: there is no such field"]);
     }
     // A million flows.
     let many = format!("{{\"flows\": [{}{{}}]}}", "{},".repeat(1_000_000));

@@ -5,6 +5,7 @@ use crate::problems::Problems;
 use crate::rules::Refusal;
 use crate::translation::Node;
 use crate::value::Object;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of preamble and gap, which layer 1 has beside a frame.
 const BETWEEN: f64 = 20.0;
@@ -30,15 +31,14 @@ impl Lab {
 
     /// The counts of ports are the sums of those of their flows.
     fn port_metrics(&self, request: &Node<'_>) -> Result<Object, Refusal> {
-        let (names, columns) = (request.texts("port_names"), request.texts("column_names"));
-        if let Some(name) =
-            names.iter().find(|name| !self.configuration.ports.iter().any(|it| it.name == **name))
-        {
+        let names: BTreeSet<&str> = request.texts("port_names").into_iter().collect();
+        let columns: BTreeSet<&str> = request.texts("column_names").into_iter().collect();
+        if let Some(name) = names.iter().find(|name| self.configuration.port(name).is_none()) {
             return Err(request.bad_at("port_names", format!("there is no port '{name}'")).into());
         }
         let mut all = Vec::new();
         for (at, port) in self.configuration.ports.iter().enumerate() {
-            if !names.is_empty() && !names.contains(&port.name.as_str()) {
+            if !names.is_empty() && !names.contains(port.name.as_str()) {
                 continue;
             }
             let (mut frames, mut bytes, mut rates, mut byte_rates) = ([0; 2], [0; 2], [0.0; 2], [0.0; 2]);
@@ -55,7 +55,7 @@ impl Lab {
             }
             let mut metric = Object::new("PortMetric").with("name", port.name.as_str());
             let mut set = |name: &str, value: crate::value::Value| {
-                if columns.is_empty() || columns.contains(&name) {
+                if columns.is_empty() || columns.contains(name) {
                     metric.set(name, value);
                 }
             };
@@ -79,17 +79,13 @@ impl Lab {
     }
 
     fn flow_metrics(&self, request: &Node<'_>) -> Result<Object, Refusal> {
-        let (names, columns) = (request.texts("flow_names"), request.texts("metric_names"));
-        if let Some(name) =
-            names.iter().find(|name| !self.configuration.flows.iter().any(|it| it.flow.name == **name))
-        {
-            return Err(request.bad_at("flow_names", format!("there is no flow '{name}'")).into());
-        }
-        let counts: std::collections::BTreeMap<usize, Counts> = self.counts().collect();
+        let asked = self.flows_asked(request)?;
+        let columns: BTreeSet<&str> = request.texts("metric_names").into_iter().collect();
+        let counts: BTreeMap<usize, Counts> = self.counts().collect();
         let mut all = Vec::new();
         for (at, placed) in self.configuration.flows.iter().enumerate() {
             let flow = &placed.flow;
-            let is_asked = names.is_empty() || names.contains(&flow.name.as_str());
+            let is_asked = asked.contains(&at);
             let Some(counts) = counts.get(&at).filter(|_| is_asked && flow.metrics.is_enabled) else {
                 continue;
             };
@@ -99,7 +95,7 @@ impl Lab {
                 .with("port_tx", port(placed.ports[0]))
                 .with("port_rx", port(placed.ports[1]));
             let mut set = |name: &str, value: crate::value::Value| {
-                if columns.is_empty() || columns.contains(&name) {
+                if columns.is_empty() || columns.contains(name) {
                     metric.set(name, value);
                 }
             };
@@ -182,9 +178,9 @@ impl Lab {
             "ipv6_neighbors" => ("ipv6_neighbors", "Neighborsv6State", "ipv6_address", false),
             other => return Err(node.bad_at(other, "not supported").into()),
         };
-        let names = node.child(choice).texts("ethernet_names");
+        let names: BTreeSet<&str> = node.child(choice).texts("ethernet_names").into_iter().collect();
         let devices = self.configuration.devices.iter();
-        let asked = devices.filter(|it| names.is_empty() || names.contains(&it.ethernet.as_str()));
+        let asked = devices.filter(|it| names.is_empty() || names.contains(it.ethernet.as_str()));
         let state = |device: &crate::translation::Device| {
             let (ip, mac) = self.pairs.iter().find_map(|pair| pair.router(device.port))?;
             (ip.is_ipv4() == is_v4).then(|| {

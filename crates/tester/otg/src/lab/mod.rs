@@ -13,7 +13,7 @@ use crate::translation::{Bad, Configuration, Node};
 use crate::value::{Object, Value};
 use kpps_tester::RingForm;
 use pair::{Pair, unknown};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The documents that are kept in memory.
 const MOST_DOCUMENTS: usize = 64;
@@ -135,18 +135,16 @@ impl Lab {
         self.quiet("flows are deleted")?;
         let warnings = accepted(problems)?;
         let (mut given, mut configuration) = (self.given.clone(), self.configuration.clone());
+        let mut deleted = BTreeSet::new();
         for resources in Node::new(delete).children("config_delete_list") {
-            for name in resources.texts("flows") {
-                let Some(at) = configuration.flows.iter().position(|it| it.flow.name == name) else {
-                    return Err(resources.bad_at("flows", format!("there is no flow '{name}'")).into());
-                };
-                configuration.flows.remove(at);
-                if let Some(Value::List(flows)) = given.get("flows") {
-                    let mut flows = flows.clone();
-                    flows.remove(at);
-                    given.set("flows", Value::List(flows));
-                }
-            }
+            deleted.extend(self.flows_named(&resources, "flows")?);
+        }
+        let mut at = 0..;
+        configuration.flows.retain(|_| !at.next().is_some_and(|at| deleted.contains(&at)));
+        if let Some(Value::List(flows)) = given.get("flows") {
+            let kept = flows.iter().enumerate().filter(|(at, _)| !deleted.contains(at));
+            let kept = kept.map(|(_, flow)| flow.clone()).collect();
+            given.set("flows", Value::List(kept));
         }
         self.take(given, configuration)?;
         Ok(warnings)
@@ -163,8 +161,8 @@ impl Lab {
             return Err(node.bad_at("choice", "only flows can be updated").into());
         }
         let flows = node.child("flows");
-        let properties = flows.texts("property_names");
-        if properties.contains(&"size") {
+        let properties: BTreeSet<&str> = flows.texts("property_names").into_iter().collect();
+        if properties.contains("size") {
             self.quiet("sizes change")?;
         }
         let mut configuration = self.configuration.clone();
@@ -173,6 +171,8 @@ impl Lab {
         for pair in &mut self.pairs {
             pair.change_rates(&configuration, &self.rules)?;
         }
+        let named: BTreeMap<Option<String>, &Object> =
+            lists_of(update, "flows").into_iter().map(|flow| (name_of(flow), flow)).collect();
         let mut given = self.given.clone();
         for (field, value) in &mut given.fields {
             let Value::List(list) = value else { continue };
@@ -181,10 +181,9 @@ impl Lab {
             }
             for flow in list {
                 let Value::Object(flow) = flow else { continue };
-                let named =
-                    lists_of(update, "flows").into_iter().find(|it| it.get("name") == flow.get("name"));
-                for property in named.iter().flat_map(|_| &properties) {
-                    if let Some(value) = named.and_then(|named| named.get(property)) {
+                let Some(new) = named.get(&name_of(flow)) else { continue };
+                for property in &properties {
+                    if let Some(value) = new.get(property) {
                         flow.set(property, value.clone());
                     }
                 }
@@ -212,7 +211,7 @@ impl Lab {
         match node.choice("traffic")? {
             "traffic" => {
                 let transmit = node.child("traffic").child("flow_transmit");
-                let flows = self.flows_named(&transmit)?;
+                let flows = self.flows_asked(&transmit)?;
                 match transmit.text("state") {
                     Some("start") => self.start(&flows)?,
                     Some("stop") => {
@@ -301,7 +300,7 @@ impl Lab {
         file.map_err(|error| Refusal::failed(format!("the capture cannot be written: {error}")))
     }
 
-    fn start(&mut self, flows: &[usize]) -> Result<(), Refusal> {
+    fn start(&mut self, flows: &BTreeSet<usize>) -> Result<(), Refusal> {
         let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
         let started =
             self.pairs.iter_mut().try_for_each(|pair| pair.start(flows, &self.configuration, &self.rules));
@@ -309,17 +308,23 @@ impl Lab {
         started
     }
 
-    /// The indices of the named flows, or of all without names.
-    fn flows_named(&self, node: &Node<'_>) -> Result<Vec<usize>, Refusal> {
-        let names = node.texts("flow_names");
-        if names.is_empty() {
-            return Ok((0..self.configuration.flows.len()).collect());
-        }
+    /// The indices of the flows that a list names.
+    fn flows_named(&self, node: &Node<'_>, field: &str) -> Result<BTreeSet<usize>, Refusal> {
+        let flows = self.configuration.flows.iter().enumerate();
+        let known: BTreeMap<&str, usize> = flows.map(|(at, it)| (it.flow.name.as_str(), at)).collect();
         let index = |name: &str| {
-            let found = self.configuration.flows.iter().position(|placed| placed.flow.name == name);
-            found.ok_or_else(|| node.bad_at("flow_names", format!("there is no flow '{name}'")).into())
+            let found = known.get(name).copied();
+            found.ok_or_else(|| node.bad_at(field, format!("there is no flow '{name}'")).into())
         };
-        names.into_iter().map(index).collect()
+        node.texts(field).into_iter().map(index).collect()
+    }
+
+    /// The indices of the flows that a request names, or of all without names.
+    fn flows_asked(&self, node: &Node<'_>) -> Result<BTreeSet<usize>, Refusal> {
+        match node.texts("flow_names").is_empty() {
+            true => Ok((0..self.configuration.flows.len()).collect()),
+            false => self.flows_named(node, "flow_names"),
+        }
     }
 
     /// Reads the counts of running transmissions, and ends those that are through.
@@ -388,6 +393,14 @@ fn lists(object: &Object, outer: &str, inner: &str) -> Vec<Value> {
         _ => Vec::new(),
     };
     all.iter().flat_map(values).collect()
+}
+
+/// The name of a flow.
+fn name_of(flow: &Object) -> Option<String> {
+    match flow.get("name") {
+        Some(Value::Text(name)) => Some(name.clone()),
+        _ => None,
+    }
 }
 
 /// The messages of a list in a message.

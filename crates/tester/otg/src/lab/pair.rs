@@ -12,6 +12,7 @@ use kpps_frames::{Encap, Mac};
 use kpps_ports::Spec;
 use kpps_ports::port::ready;
 use kpps_tester::{Address, Captured, RingForm, Stream, Tester, Traffic};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -155,7 +156,12 @@ impl Pair {
     ///
     /// # Errors
     /// The transmission does not begin.
-    pub fn start(&mut self, flows: &[usize], all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+    pub fn start(
+        &mut self,
+        flows: &BTreeSet<usize>,
+        all: &Configuration,
+        rules: &Rules,
+    ) -> Result<(), Refusal> {
         self.sample();
         let chosen: Vec<usize> = (0..self.flows.len())
             .filter(|at| self.flows.get(*at).is_some_and(|flow| flows.contains(flow)))
@@ -204,7 +210,7 @@ impl Pair {
     }
 
     /// Stops flows. With the last one the transmission ends, and its results are final.
-    pub fn stop(&mut self, flows: &[usize], rules: &Rules) {
+    pub fn stop(&mut self, flows: &BTreeSet<usize>, rules: &Rules) {
         let Some(run) = &self.run else { return };
         let mut stopped = Vec::new();
         for (at, (flow, state)) in self.flows.iter().zip(&mut self.states).enumerate() {

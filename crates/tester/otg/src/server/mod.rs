@@ -139,8 +139,10 @@ fn acceptor(settings: &Settings) -> Result<TlsAcceptor, Error> {
                 |path: &PathBuf, error: &dyn std::fmt::Display| Error(format!("{}: {error}", path.display()));
             let chain = CertificateDer::pem_file_iter(certificate)
                 .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-                .map_err(|error| cannot(certificate, &error))?;
-            (chain, PrivateKeyDer::from_pem_file(key).map_err(|error| cannot(key, &error))?)
+                .map_err(|error| cannot(certificate, &format!("no certificate in PEM ({error})")))?;
+            let key = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| cannot(key, &format!("no key in PEM ({error})")))?;
+            (chain, key)
         }
         None => {
             let names = ["localhost".to_owned(), settings.listen.ip().to_string()];

@@ -1,6 +1,6 @@
 //! Flows: their frames, rates and times.
 
-use super::headers::stack;
+use super::headers::{stack, with_udp_checksum};
 use super::node::{Bad, Node};
 use kpps_frames::stack::{BadStack, Stack};
 use kpps_frames::{Mix, Size, rate};
@@ -75,12 +75,23 @@ impl Flow {
     /// # Errors
     /// The place and what is wrong.
     pub fn read(node: &Node<'_>, warn: &mut dyn FnMut(Bad)) -> Result<Self, Bad> {
-        let stack = stack(node)?;
+        let mut stack = stack(node)?;
         let sizes = sizes(node, stack.least())?;
         let smallest = sizes.parts().iter().map(|part| part.0).min().unwrap_or(Size::MIN);
         if smallest < stack.least() {
             let (size, least) = (smallest.bytes_with_fcs(), stack.least().bytes_with_fcs());
             return Err(node.bad_at("size", BadStack::Small(size, least)));
+        }
+        match with_udp_checksum(node, &stack) {
+            Some(other) if other.least() <= smallest => stack = other,
+            Some(other) => warn(node.bad_at(
+                "size",
+                format!(
+                    "the frames have no UDP checksum: give at least {} bytes for one",
+                    other.least().bytes_with_fcs()
+                ),
+            )),
+            None => {}
         }
         let (length, start) = length(&node.child("duration"))?;
         if let Length::Bursts(..) = length {

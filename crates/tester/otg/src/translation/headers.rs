@@ -96,6 +96,18 @@ pub fn stack(flow: &Node<'_>) -> Result<Stack, Bad> {
     Ok(stack)
 }
 
+/// The same stack with checksums of UDP over IPv4, if the flow asks for good ones. Plain test frames have
+/// none (RFC 768 allows that), and a field that is set makes other frames of them.
+pub fn with_udp_checksum(flow: &Node<'_>, stack: &Stack) -> Option<Stack> {
+    let asks = |header: &Node<'_>| header.child("udp").child("checksum").text("generated") == Some("good");
+    if !stack.is_plain() || !flow.children("packet").iter().any(asks) {
+        return None;
+    }
+    let mut stack = stack.clone();
+    stack.set("ipv4.version", Pattern::one(4)).ok()?;
+    Some(stack)
+}
+
 fn header<'n>(node: &Node<'n>) -> Result<Header<'n>, Bad> {
     let choice = node.choice("ethernet")?;
     let own = node.child(choice);

@@ -16,6 +16,9 @@ use crate::value::Object;
 use kpps_tester::MOST_STREAMS;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The most ports of a configuration, and the most devices.
+const MOST_PORTS: usize = 1000;
+
 /// A configuration, as far as it was accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
@@ -66,6 +69,12 @@ impl Configuration {
     pub fn read(config: &Object, problems: &mut Problems) -> Self {
         let node = Node::new(config);
         let mut all = Self::default();
+        for list in ["ports", "devices", "captures"] {
+            if node.children(list).len() > MOST_PORTS {
+                problems.wrong(node.bad_at(list, format!("there are more than {MOST_PORTS}")).0);
+                return all;
+            }
+        }
         for port in node.children("ports") {
             match read_port(&port, &all.ports) {
                 Ok(port) => all.ports.push(port),
@@ -156,10 +165,12 @@ impl Configuration {
 
     /// Changes the rates or sizes of flows.
     pub fn update(&mut self, update: &Node<'_>, problems: &mut Problems) {
-        let properties = update.texts("property_names");
+        let properties: BTreeSet<&str> = update.texts("property_names").into_iter().collect();
+        let flows = self.flows.iter_mut().map(|placed| (placed.flow.name.clone(), placed));
+        let mut flows: BTreeMap<String, &mut Placed> = flows.collect();
         for node in update.children("flows") {
             let name = node.text("name").unwrap_or_default();
-            let Some(placed) = self.flows.iter_mut().find(|placed| placed.flow.name == name) else {
+            let Some(placed) = flows.get_mut(name) else {
                 problems.wrong(node.bad_at("name", format!("there is no flow '{name}'")).0);
                 continue;
             };
