@@ -71,4 +71,4 @@ pub use registers::Registers;
 pub use round::{known, rounded};
 pub use schema::Schema;
 pub use series::Series;
-pub use trial::{KEEPS_UP_LOSS, Limit, TESTER_RATIO, Trial, limited};
+pub use trial::{KEEPS_UP_LOSS, Limit, Probe, TESTER_RATIO, Trial, limited};

@@ -68,6 +68,9 @@ pub struct Trial {
     pub interrupts_per_s: Option<f64>,
     /// Time from sending to delivery.
     pub latency_ns: Latency,
+    /// The streams that were sent beside the load to measure latencies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<Probe>,
     /// Register accesses of the driver for each frame that it took from the device.
     pub registers_per_frame: Option<Registers>,
     /// Buffers allocated for each frame that the driver took from the device.
@@ -81,6 +84,20 @@ pub struct Trial {
     /// Where each frame of the whole trial ended, frames of the warm-up included. A damaged frame that
     /// arrived is delivered here, and lost in the counts above.
     pub ledger: Ledger,
+}
+
+/// A stream whose rate is the same whatever the load. Its latencies are those that others have beside the
+/// load: working latencies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Probe {
+    /// Its name.
+    pub stream: String,
+    /// Its frames that were sent.
+    pub sent: u64,
+    /// Its frames that were sent and did not arrive.
+    pub lost: u64,
+    /// Time from sending to delivery.
+    pub latency_ns: Latency,
 }
 
 impl Trial {

@@ -131,6 +131,11 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     };
     let load = target.load(Rate::Max, sizes, duration);
     load.check(&loads).map_err(Failure::Input)?;
+    // First the latencies of probes alone.
+    let loads = match &target.testbed {
+        Chosen::Ports(ports) if ports.has_probes() => [&[0.0], &loads[..]].concat(),
+        _ => loads,
+    };
     testbeds.iter_mut().for_each(|it| it.points.expect(&loads));
     let environment = Environment {
         load_layer: given.as_ref().and_then(Loads::layer),

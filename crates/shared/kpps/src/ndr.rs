@@ -68,6 +68,7 @@ impl Goals {
 pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let Arguments { size, bisection, outputs, bounds, goals, search: range, target } = arguments;
     let target = target.resolve()?;
+    target.refuse_probes()?;
     let goals = goals.both(&target, &range);
     let sizes = target.sizes(size.as_ref())?;
     let mut files = outputs.open(session, "ndr")?;

@@ -295,6 +295,18 @@ impl Target {
         }
     }
 
+    /// Refuses probes, for a search: its loads are those of all frames.
+    pub fn refuse_probes(&self) -> Result<(), Failure> {
+        match &self.testbed {
+            Chosen::Ports(ports) if ports.has_probes() => Err(Failure::Input(
+                "a file of --streams with probes is for `kpps trial` and `curve`: a search counts all frames as its \
+                 load. Leave out probe = true"
+                    .into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the testbed.
     pub fn open(&self, session: &Session) -> Result<OpenTestbed, Failure> {
         match &self.testbed {

@@ -181,6 +181,11 @@ impl Ports {
         !self.streams.is_empty()
     }
 
+    /// Whether streams are sent beside the load to measure latencies.
+    pub fn has_probes(&self) -> bool {
+        self.streams.iter().any(|stream| stream.probe)
+    }
+
     /// The sizes of the frames of the streams whose rates add up to the load; `None` without streams.
     pub fn sizes_of_streams(&self) -> Option<Mix> {
         sizes_of_streams(&self.streams)

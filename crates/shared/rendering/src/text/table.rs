@@ -5,7 +5,7 @@ use crate::error_bars::error_bars;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 use kpps_documents::places;
 use kpps_documents::words::in_kpps as kpps;
-use kpps_documents::{Curve, Series, Trial};
+use kpps_documents::{Curve, Latency, Series, Trial};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -25,6 +25,7 @@ pub fn table(curve: &Curve, style: TextStyle) -> String {
         }
         text.push('\n');
         text += &one(series, style);
+        text += &probes(series, style);
     }
     text += &footnote(curve);
     if let Some([shows, lacks]) = error_bars(curve.environment.draws) {
@@ -34,6 +35,29 @@ pub fn table(curve: &Curve, style: TextStyle) -> String {
         text += "\nNot finished: some points are missing.\n";
     }
     text
+}
+
+/// The latencies of probes at each load, if there are probes.
+fn probes(series: &Series, style: TextStyle) -> String {
+    if series.points.iter().all(|point| point.probes.is_empty()) {
+        return String::new();
+    }
+    let micro = if style.ascii { "us" } else { "µs" };
+    let us = |ns: Option<u64>| ns.map_or_else(|| nothing(style), |ns| format!("{:.1}", ns as f64 / 1e3));
+    let mut header: Vec<String> = ["offered\nkpps", "\nprobe", "lost\n%"].map(String::from).into();
+    header.extend(["min", "p50", "p99", "max", "jitter"].map(|name| format!("{name}\n{micro}")));
+    let rows = series.points.iter().flat_map(|point| {
+        point.probes.iter().map(move |probe| {
+            let Latency { min, p50, p99, max, jitter, .. } = probe.latency_ns;
+            let lost = per_cent(probe.lost as f64 / probe.sent.max(1) as f64);
+            let first = [kpps(point.offered_pps), probe.stream.clone(), lost];
+            first.into_iter().chain([min, p50, p99, max, jitter].map(us)).collect::<Vec<_>>()
+        })
+    });
+    format!(
+        "\nLatency of probes beside the load; in the first line without it:\n{}",
+        lines(header, rows, style)
+    )
 }
 
 /// The legend of the columns of places.
@@ -85,15 +109,21 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, style: TextStyle) -> S
     let tallest = header.iter().map(|h| h.lines().count()).max().unwrap_or(0);
     let header = header.into_iter().map(|h| "\n".repeat(tallest - h.lines().count()) + &h);
 
+    let rows = series.points.iter().map(|point| row(point, places, series, style));
+    lines(header.collect(), rows, style)
+}
+
+/// A table of these rows, whose columns are aligned to the right.
+fn lines(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>, style: TextStyle) -> String {
     let rule = if style.ascii { '-' } else { '─' };
     let table_style = TableStyle::new()
         .header_lines(ContentLineStyle::none())
         .header_separator(LineStyle::none().fill(rule).junction(rule))
         .content_lines(ContentLineStyle::none());
     let mut table = Table::new();
-    table.load_style(table_style).set_header(header.collect::<Vec<_>>());
-    for point in &series.points {
-        table.add_row(row(point, places, series, style));
+    table.load_style(table_style).set_header(header);
+    for row in rows {
+        table.add_row(row);
     }
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);

@@ -163,6 +163,7 @@ impl Flow {
             shape,
             start: Duration::try_from_secs_f64(self.start.seconds(bits_per_s)).unwrap_or(LONGEST),
             phase: 0.0,
+            probe: false,
             duration,
             count,
         }

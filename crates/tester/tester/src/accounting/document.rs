@@ -11,7 +11,7 @@ use kpps_documents::detail::{
     SizeCount, StreamCount, TrialReplay,
 };
 use kpps_documents::run::Lateness;
-use kpps_documents::{Cpu, Doubt, Environment, Ledger, Trial};
+use kpps_documents::{Cpu, Doubt, Environment, FlowLatency, Ledger, Probe, Trial};
 use kpps_frames::Mix;
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
@@ -59,7 +59,8 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     }
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
     let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
-    let trial = Trial { latency_ns: latency.quantiles(), ..trial };
+    let probes = outcome.directions.iter().flat_map(|direction| probes(offer, direction)).collect();
+    let trial = Trial { latency_ns: latency.quantiles(), probes, ..trial };
     // For a load that changes, or for as many frames as the port takes, the growth of queues says nothing.
     let is_sustained = is_steady && outcome.complete && offer.load.rate != Rate::Max;
     let growth = outcome.directions.iter().map(|direction| direction.received.queue_growth).sum();
@@ -293,6 +294,29 @@ fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
         }
     };
     offer.streams_from(direction.from).zip(&direction.received.streams).map(published).collect()
+}
+
+/// The results of the probes of a direction.
+fn probes(offer: &Offer, direction: &DirectionOutcome) -> Vec<Probe> {
+    let latency = |of: &OfStream| match (&of.times, of.latency) {
+        (Some(times), _) => times.quantiles(),
+        (None, Some(FlowLatency { min, mean, max, jitter })) => kpps_documents::Latency {
+            min: Some(min),
+            mean: Some(mean),
+            max: Some(max),
+            jitter,
+            ..kpps_documents::Latency::default()
+        },
+        (None, None) => kpps_documents::Latency::default(),
+    };
+    let published = |((stream, _), of): ((&Stream, f64), &OfStream)| Probe {
+        stream: stream.name.clone(),
+        sent: of.sent,
+        lost: of.missing(),
+        latency_ns: latency(of),
+    };
+    let streams = offer.streams_from(direction.from).zip(&direction.received.streams);
+    streams.filter(|((stream, _), _)| stream.probe).map(published).collect()
 }
 
 /// The results of the sizes of a mix: frames sent and received of each.

@@ -38,6 +38,8 @@ pub struct Stream {
     pub duration: Option<Duration>,
     /// The most frames.
     pub count: Option<u64>,
+    /// Whether its rate is no part of the load: it is the same whatever the load is.
+    pub probe: bool,
 }
 
 impl Stream {
@@ -58,10 +60,11 @@ impl Stream {
 }
 
 /// The streams whose rates add up to the load: those from the first port, or from the second if there are
-/// none.
+/// none. Probes are no part of it.
 fn of_load(streams: &[Stream]) -> impl Iterator<Item = &Stream> {
-    let from = usize::from(streams.iter().all(|stream| stream.from == 1));
-    streams.iter().filter(move |stream| stream.from == from)
+    let mut parts = streams.iter().filter(|stream| !stream.probe);
+    let from = usize::from(parts.all(|stream| stream.from == 1));
+    streams.iter().filter(move |stream| stream.from == from && !stream.probe)
 }
 
 /// The load of streams in frames per second: the sum of the rates of those from the first port, or from the
@@ -72,11 +75,15 @@ pub fn streams_pps(streams: &[Stream]) -> f64 {
 
 /// The load at which the streams of one direction fill a link of this speed in bit/s, in frames per second.
 pub(crate) fn streams_line_pps(streams: &[Stream], bits_per_s: u64) -> f64 {
-    let bits = |from: usize| -> f64 {
-        let of = streams.iter().filter(|stream| stream.from == from);
+    let bits = |from: usize, probe: bool| -> f64 {
+        let of = streams.iter().filter(|stream| stream.from == from && stream.probe == probe);
         of.map(|stream| stream.sizes.l1_bits_per_s(stream.pps())).sum()
     };
-    streams_pps(streams) * bits_per_s as f64 / bits(0).max(bits(1)).max(f64::MIN_POSITIVE)
+    // Probes leave the rest of the link to the load.
+    let most = [0, 1].map(|from| {
+        (bits_per_s as f64 - bits(from, true)).max(0.0) / bits(from, false).max(f64::MIN_POSITIVE)
+    });
+    streams_pps(streams) * most[0].min(most[1])
 }
 
 /// The sizes of the frames of the streams whose rates add up to the load. `None` without streams.
@@ -104,6 +111,8 @@ struct Described {
     start: Option<String>,
     duration: Option<String>,
     count: Option<u64>,
+    #[serde(default)]
+    probe: bool,
     combine: Option<String>,
     #[serde(default)]
     fields: toml::Table,
@@ -158,6 +167,11 @@ pub fn parse_streams(text: &str) -> Result<Vec<Stream>, String> {
     }
     if all.is_empty() {
         return Err("there is no stream: begin each with [[stream]]".into());
+    }
+    if all.iter().all(|stream| stream.probe) {
+        return Err(
+            "all streams are probes: give at least one without probe = true, which has the load".into()
+        );
     }
     Ok(all)
 }
@@ -233,6 +247,7 @@ impl Described {
             phase: 0.0,
             duration: time("duration", &self.duration)?,
             count: self.count,
+            probe: self.probe,
         })
     }
 }
@@ -388,6 +403,7 @@ mod tests {
             ("[[stream]]\nload = \"1kpps\"\nfrom = 3", "from: 3: give 1 or 2"),
             ("[[stream]]\nload = \"1kpps\"\ncopies = 0", "copies = 0"),
             ("[[stream]]\nload = \"1kpps\"\ncount = 0", "count: "),
+            ("[[stream]]\nload = \"1kpps\"\nprobe = true", "all streams are probes"),
             ("[[stream]]\nload = \"1kpps\"\nstart = \"soon\"", "start: "),
             ("[[stream]]\nload = \"1kpps\"\ncombine = \"both\"", "combine: 'both'"),
             ("[[stream]]\nload = \"1kpps\"\neach = {\"ipv4.id\" = \"1-9\"}", "give copies"),

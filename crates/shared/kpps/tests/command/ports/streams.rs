@@ -146,3 +146,49 @@ fn late_frames_of_streams_are_sent_late_where_that_is_asked_for() {
         assert_eq!(refused.status.code(), Some(2), "{words:?}");
     }
 }
+
+/// Probes are sent at their own rate beside each load, and alone first.
+#[test]
+fn a_curve_shows_the_latencies_of_probes_at_each_load() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+        [[stream]]
+        name = "bulk"
+        load = "100pps"
+        size = 1024
+        [[stream]]
+        name = "probe"
+        load = "500pps"
+        probe = true
+        [[stream]]
+        name = "back"
+        load = "250pps"
+        from = 2
+        probe = true
+    "#;
+    let file = file(folder.path(), text);
+    let file = file.to_str().unwrap();
+    let words = ["--ports", "packet:a,packet:b", "--streams", file];
+    let times = ["--load", "2kpps,4kpps", "--duration", "400ms"];
+    let output = net.kpps(&[&["curve"], &words[..], &times, &["--json"]].concat());
+    let curve = document(&output);
+    let points = curve["series"][0]["points"].as_array().unwrap();
+    let due = |point: &Value| point["sent"].as_u64().unwrap() + point["shortfall"].as_u64().unwrap();
+    assert_eq!(points.iter().map(due).collect::<Vec<_>>(), [300, 300 + 800, 300 + 1600], "{curve}");
+    for point in points {
+        let probes = point["probes"].as_array().unwrap();
+        assert_eq!((&probes[0]["stream"], &probes[1]["stream"]), (&"probe".into(), &"back".into()));
+        for (probe, due) in probes.iter().zip([200, 100]) {
+            let sent = probe["sent"].as_u64().unwrap();
+            assert!(sent > 0 && sent <= due && probe["lost"].as_u64() <= Some(sent), "{probe}");
+            assert!(probe["latency_ns"]["p99"].as_u64() > Some(0), "{probe}");
+        }
+    }
+    let shown = net.kpps(&[&["curve"], &words[..], &times].concat());
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.contains("Latency of probes beside the load"), "{shown}");
+    let refused = net.kpps(&[&["ndr"], &words[..]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("probe"), "{refused:?}");
+}

@@ -106,7 +106,7 @@ impl Offer {
             _ => 1.0,
         };
         let of = self.streams.iter().filter(move |stream| stream.from == from);
-        of.map(move |stream| (stream, stream.pps() * factor))
+        of.map(move |stream| (stream, stream.pps() * if stream.probe { 1.0 } else { factor }))
     }
 
     /// The time in which frames are sent, and in which they may arrive.

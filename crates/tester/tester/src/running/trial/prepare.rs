@@ -148,7 +148,8 @@ impl Tester {
                 },
                 start,
                 duration: Some(duration),
-                count: stream.count,
+                // Beside probes the load may be 0.
+                count: if pps > 0.0 { stream.count } else { Some(0) },
                 waits: offer.control.as_ref().is_some_and(|control| control.waits()),
                 ..StreamPlan::of(frames)
             });
