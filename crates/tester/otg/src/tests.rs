@@ -212,6 +212,12 @@ fn headers_have_the_fields_of_the_models() {
     let service =
         of(json!([{"ethernet": {}}, {"vlan": {"tpid": {"value": 0x88a8}}}, {"vlan": {}}, {"ipv4": {}}]));
     assert_eq!(service[12..14], [0x88, 0xa8]);
+    let arp = of(json!([{"ethernet": {}}, {"vlan": {}}, {"arp": {
+        "operation": {"value": 2}, "sender_hardware_addr": {"value": "02:00:00:00:00:09"},
+        "target_protocol_addr": {"value": "10.0.0.9"}
+    }}]));
+    assert_eq!(arp[16..26], [8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+    assert_eq!((&arp[26..32], &arp[42..46]), (&[2, 0, 0, 0, 0, 9][..], &[10, 0, 0, 9][..]));
     let sums = |udp: serde_json::Value| {
         let frame = of(json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": udp}]));
         u16::from_be_bytes([frame[40], frame[41]])
@@ -234,7 +240,7 @@ fn what_is_not_supported_is_refused_by_its_place() {
         packet(json!([{"ethernet": {}}, {"choice": "lacp", "lacp": {}}])),
         "flows[0].packet[1].lacp: not supported"
     );
-    assert_eq!(packet(json!([{"ethernet": {}}, {"arp": {}}])), "flows[0].packet[1].arp: not supported");
+    assert_eq!(packet(json!([{"ethernet": {}}, {"gtpv1": {}}])), "flows[0].packet[1].gtpv1: not supported");
     assert!(packet(json!([{"ipv4": {}}])).starts_with("flows[0].packet: a stack begins with ethernet"));
     assert!(
         packet(json!([{"ethernet": {}}, {"vlan": {"id": {"value": 4096}}}]))

@@ -2,7 +2,7 @@
 
 use super::node::{Bad, Node};
 use super::patterns::{combined, part, pattern};
-use kpps_frames::pattern::Pattern;
+use kpps_frames::pattern::{Format, Pattern};
 use kpps_frames::stack::Stack;
 use std::collections::BTreeMap;
 
@@ -55,6 +55,21 @@ const MPLS: &[Names] = &[
 const GRE: &[Names] = &[("protocol", "type", None)];
 const VXLAN: &[Names] = &[("flags", "flags", Some(8)), ("vni", "network", Some(0))];
 
+/// The fields of an ARP message for IPv4 over Ethernet in their order (RFC 826): format, bytes, and the
+/// default of the models.
+const ARP: [(&str, Format, usize, u128); 9] = [
+    ("hardware_type", Format::Number, 2, 1),
+    ("protocol_type", Format::Number, 2, 0x0800),
+    ("hardware_length", Format::Number, 1, 6),
+    ("protocol_length", Format::Number, 1, 4),
+    ("operation", Format::Number, 2, 1),
+    ("sender_hardware_addr", Format::Mac, 6, 0),
+    ("sender_protocol_addr", Format::Ipv4, 4, 0),
+    ("target_hardware_addr", Format::Mac, 6, 0),
+    ("target_protocol_addr", Format::Ipv4, 4, 0),
+];
+/// The type of Ethernet frames with ARP.
+const TYPE_ARP: u128 = 0x0806;
 /// The flags of TCP from the lowest bit on (RFC 9293, RFC 3540).
 const TCP_FLAGS: [&str; 9] =
     ["ctl_fin", "ctl_syn", "ctl_rst", "ctl_psh", "ctl_ack", "ctl_urg", "ecn_echo", "ecn_cwr", "ecn_ns"];
@@ -87,10 +102,15 @@ pub fn stack(flow: &Node<'_>) -> Result<Stack, Bad> {
     }
     let mut stack = Stack::read(&kinds.join("/")).map_err(|why| flow.bad_at("packet", why))?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for header in &headers {
+    for (at, header) in headers.iter().enumerate() {
         let which = counts.entry(&header.kind).or_default();
         *which += 1;
         let place = Place { kind: &header.kind, which: *which };
+        let is_arp = headers.get(at + 1).is_some_and(|next| next.choice == "arp");
+        if is_arp && ["ethernet", "vlan"].contains(&header.choice) {
+            let arp = Pattern::one(TYPE_ARP);
+            stack.set(&place.name("type"), arp).map_err(|why| flow.bad_at("packet", why))?;
+        }
         header.set(&place, &mut stack)?;
     }
     Ok(stack)
@@ -117,7 +137,7 @@ fn header<'n>(node: &Node<'n>) -> Result<Header<'n>, Bad> {
         }
         "vlan" => {
             let field = own.child("tpid");
-            let tag = pattern(&field, kpps_frames::pattern::Format::Number)?;
+            let tag = pattern(&field, Format::Number)?;
             match tag.filter(|tag| tag.is_one()).map_or(TAGS[2], |tag| tag.value(0)) {
                 0x88a8 => "svlan".to_owned(),
                 other if TAGS.contains(&other) => "vlan".to_owned(),
@@ -136,9 +156,25 @@ fn header<'n>(node: &Node<'n>) -> Result<Header<'n>, Bad> {
             }
             format!("0x{bytes}")
         }
+        "arp" => format!("0x{}", arp(&own)?),
         _ => return Err(node.bad_at(choice, "not supported")),
     };
     Ok(Header { kind, choice, node: own })
+}
+
+/// The bytes of an ARP message, in hexadecimal.
+fn arp(node: &Node<'_>) -> Result<String, Bad> {
+    let mut digits = String::new();
+    for (name, format, bytes, usual) in ARP {
+        let child = node.child(name);
+        let pattern = pattern(&child, format)?.unwrap_or_else(|| Pattern::one(usual));
+        if !pattern.is_one() || !pattern.fits(bytes as u32 * 8) {
+            return Err(child
+                .bad(format!("give one value of {bytes} bytes: several values are not supported in ARP")));
+        }
+        digits += &format!("{:0width$x}", pattern.value(0), width = 2 * bytes);
+    }
+    Ok(digits)
 }
 
 /// A header of a stack, by its kind and its number among those of this kind.
@@ -186,7 +222,7 @@ impl Header<'_> {
         };
         let number = |node: &Node<'_>, name: &str| {
             let child = node.child(name);
-            pattern(&child, kpps_frames::pattern::Format::Number)
+            pattern(&child, Format::Number)
         };
         let only = |node: &Node<'_>, name: &str, least: u128| match number(node, name)? {
             Some(pattern) if !pattern.is_one() || pattern.value(0) != least => {
@@ -264,7 +300,7 @@ impl Header<'_> {
 /// IPv4's type of service: eight bits.
 fn service(priority: &Node<'_>) -> Result<Pattern, Bad> {
     let number = |node: Node<'_>, bits: u32| {
-        let found = pattern(&node, kpps_frames::pattern::Format::Number)?.unwrap_or_else(|| Pattern::one(0));
+        let found = pattern(&node, Format::Number)?.unwrap_or_else(|| Pattern::one(0));
         match found.fits(bits) {
             true => Ok(found),
             false => Err(node.bad(format!("it has {bits} bits, which a value does not fit into"))),

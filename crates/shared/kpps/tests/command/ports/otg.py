@@ -152,6 +152,31 @@ def refusals():
     assert api.get_config().flows.__len__() == 0
 
 
+def limits():
+    """A server that allows 2000 frames per second for 2 s: an endless flow ends, and more is refused."""
+    config = two_ports()
+    udp_flow(config, "f", 128, 1000)
+    udp_flow(config, "g", 128, 1500)
+    assert "send 2500 frames per second together, and this server allows 2000" in refused(config)[1][0]
+    config = two_ports()
+    udp_flow(config, "f", 128, 1000, packets=3000)
+    assert "flows[0].duration: the flow lasts longer than 2 s" in refused(config)[1][0]
+    config = two_ports()
+    udp_flow(config, "f", 128, 1000)
+    api.set_config(config)
+    transmit("start")
+    # It goes on for another client, which reads the configuration and takes over.
+    other = snappi.api(location=location, transport=transport)
+    until("sending", lambda: metrics()["f"].frames_rx > 100)
+    assert len(other.get_config().flows) == 1
+    until("over", lambda: metrics()["f"].transmit == "stopped")
+    sent = metrics()["f"].frames_tx
+    assert 100 < sent <= 2000 and metrics()["f"].frames_rx == sent, sent
+    transmit("start")
+    other.set_config(config)
+    assert [metrics()["f"].transmit, metrics()["f"].frames_tx] == ["stopped", 0]
+
+
 def captures():
     """The frames that a port received, in a file of pcap."""
     config = two_ports()

@@ -115,6 +115,13 @@ fn a_strict_server_fails_a_test_that_its_generator_cannot_keep_up_with() {
 }
 
 #[test]
+fn the_operator_limits_loads_and_times() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--max-load", "2kpps", "--max-duration", "2s"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "limits"]);
+}
+
+#[test]
 fn flows_go_between_stations_behind_a_router() {
     let Some(python) = python() else { return };
     let Some((net, router)) = Net::with_router() else { return };
