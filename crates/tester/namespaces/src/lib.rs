@@ -14,11 +14,13 @@
 
 mod own_port;
 mod process;
+mod python;
 pub mod skip;
 mod tries;
 
 pub use own_port::own_port;
 pub use process::{Process, signal};
+pub use python::python;
 pub use tries::{says_short_of_cpu, until_undisturbed};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};

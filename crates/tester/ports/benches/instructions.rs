@@ -18,18 +18,20 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// A kind of frame, and the most instructions that counting it may take.
-const KINDS: [(&str, u32); 8] = [
+const KINDS: [(&str, u32); 9] = [
     ("test", 80),
     ("test IPv6", 110),
     ("untagged", 65),
     ("TCP", 65),
     ("other type", 110),
-    (TRIAL, 800),
-    (FLOWS, 830),
-    (STREAMS, 1200),
+    (TRIAL, 600),
+    (ROUTED, 860),
+    (FLOWS, 640),
+    (STREAMS, 1060),
 ];
-/// A trial's frames of one flow, and of eight flows.
+/// A trial's frames of one flow, those of one flow through a router, and those of eight flows.
 const TRIAL: &str = "trial";
+const ROUTED: &str = "routed";
 const FLOWS: &str = "8 flows";
 /// A trial's frames of 64 streams in turn, each with a source port that changes from frame to frame.
 const STREAMS: &str = "64 streams";
@@ -37,6 +39,8 @@ const STREAMS: &str = "64 streams";
 const FRAMES: u64 = 20_000;
 /// Where an IPv4 header tells the protocol, and TCP.
 const PROTOCOL: (usize, u8) = (23, 6);
+/// Where an IPv4 header is, and in it the TTL and the checksum.
+const IPV4: (usize, usize, usize) = (14, 8, 10);
 /// Where a frame's type is, and PPP over Ethernet's.
 const TYPE: (usize, [u8; 2]) = (12, [0x88, 0x64]);
 
@@ -63,8 +67,18 @@ fn frame(kind: &str) -> Result<Vec<u8>, kpps_frames::Error> {
     Ok(frame)
 }
 
+/// Changes a frame as a router does: other stations, and a lower TTL.
+fn route(frame: &mut [u8]) {
+    let (ip, ttl, sum) = IPV4;
+    frame[..2].fill(6);
+    frame[ip + ttl] -= 1;
+    frame[ip + sum..ip + sum + 2].fill(0);
+    let right = kpps_frames::checksum::checksum(&frame[ip..ip + 20]);
+    frame[ip + sum..ip + sum + 2].copy_from_slice(&right.to_be_bytes());
+}
+
 /// The measured process that judges frames of a trial, which arrive with the kernel's time of arrival.
-fn judge(flows: u16, frames: u64, is_judged: bool) -> Result<(), kpps_frames::Error> {
+fn judge(flows: u16, is_routed: bool, frames: u64, is_judged: bool) -> Result<(), kpps_frames::Error> {
     let ip = |address: IpAddr, port: u16| (address, port);
     let Flow { from_mac, to_mac, vlan, from, to } = Flow::default();
     let flow = |n: u16| Flow {
@@ -85,6 +99,9 @@ fn judge(flows: u16, frames: u64, is_judged: bool) -> Result<(), kpps_frames::Er
             template.write(&mut frame);
         }
         tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: sequence * 1000 })?;
+        if is_routed {
+            route(&mut frame);
+        }
         let frame = black_box(&frame);
         if is_judged {
             all.take(frame, Some(now_ns + sequence));
@@ -122,8 +139,9 @@ fn judge_streams(streams: u16, frames: u64, is_judged: bool) -> Result<(), Box<d
 /// The measured process.
 fn run(kind: &str, frames: u64, is_counted: bool) -> Result<(), Box<dyn std::error::Error>> {
     match kind {
-        TRIAL => return Ok(judge(1, frames, is_counted)?),
-        FLOWS => return Ok(judge(8, frames, is_counted)?),
+        TRIAL => return Ok(judge(1, false, frames, is_counted)?),
+        ROUTED => return Ok(judge(1, true, frames, is_counted)?),
+        FLOWS => return Ok(judge(8, false, frames, is_counted)?),
         STREAMS => return judge_streams(64, frames, is_counted),
         _ => {}
     }

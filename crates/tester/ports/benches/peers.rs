@@ -5,14 +5,15 @@
 //! other programs on the host have little influence. Ratios are taken within a round, between neighbours,
 //! because a shared host drifts. The output is the median of all rounds with the lowest and the highest
 //! ratio, then the gaps of paced loads at 10, 100 and 500 kpps at the far end, and the rate at which a core
-//! receives. `… --bench peers -- 3 iperf3 pacing` does three rounds of these parts: `net_af_xdp`,
-//! `net_af_packet`, `trafgen`, `iperf3`, `pacing`, `receiving`. The exit code is 1 if a ratio is below its
-//! limit.
+//! receives, and the rate of a thousand streams beside that of one. `… --bench peers -- 3 iperf3 pacing` does
+//! three rounds of these parts: `net_af_xdp`, `net_af_packet`, `trafgen`, `iperf3`, `pacing`, `receiving`,
+//! `streams`. The exit code is 1 if a ratio is below its limit.
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::rate::Rate;
-use kpps_frames::{Mac, Size, Templates};
+use kpps_frames::stack::Between;
+use kpps_frames::{Mac, Mix, Size, Stack, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
     BUDGET, BURST, Gaps, Glance, Recorder, SendPlan, StreamPlan, Streams, Watch, send, send_and_listen,
@@ -38,6 +39,8 @@ const WARM_UP: Duration = Duration::from_millis(300);
 const START_TIMEOUT: Duration = Duration::from_secs(8);
 /// The core that sends.
 const CORE: usize = 1;
+/// The least rate of a thousand streams, in parts of the rate of one whose frames differ, too.
+const LEAST_OF_STREAMS: f64 = 0.8;
 
 /// Two namespaces with a cable between them: ours with `near0`, and that of a child process with `far0`. As
 /// of a card without such hardware, the kernel cuts messages into datagrams before the interface, and
@@ -141,11 +144,16 @@ impl Bench {
 
     /// The rate at which our port sends.
     fn ours(&self, port: &str) -> Throughput {
-        self.while_ours(port, Rate::Max, |thread| self.rate(|| time_of(thread)))
+        self.ours_of(port, &plan(Rate::Max))
+    }
+
+    /// The rate at which our port sends the frames of a plan.
+    fn ours_of(&self, port: &str, plan: &SendPlan) -> Throughput {
+        self.while_ours(port, plan, |thread| self.rate(|| time_of(thread)))
     }
 
     /// Measures while our port sends.
-    fn while_ours<T>(&self, port: &str, load: Rate, measure: impl FnOnce(&str) -> T) -> T {
+    fn while_ours<T>(&self, port: &str, plan: &SendPlan, measure: impl FnOnce(&str) -> T) -> T {
         let stop = AtomicBool::new(false);
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
@@ -154,17 +162,16 @@ impl Bench {
             }
             let sender = scope.spawn(|| {
                 // A paced sender finds itself a core.
-                if load == Rate::Max {
+                if !plan.is_paced {
                     pin();
                 }
                 tell.send(gettid().as_raw_nonzero()).unwrap();
                 let spec: Spec = port.parse().unwrap();
                 let mut ports = open(&[spec], &Options::default()).unwrap();
-                let plan = plan(load);
                 let sent = match &mut ports[0] {
-                    AnyPort::Packet(port) => send(&mut **port, &plan, &mut Until(&stop)),
-                    AnyPort::Xdp(port) => send(&mut **port, &plan, &mut Until(&stop)),
-                    port => send(port, &plan, &mut Until(&stop)),
+                    AnyPort::Packet(port) => send(&mut **port, plan, &mut Until(&stop)),
+                    AnyPort::Xdp(port) => send(&mut **port, plan, &mut Until(&stop)),
+                    port => send(port, plan, &mut Until(&stop)),
                 };
                 sent.unwrap();
             });
@@ -224,7 +231,7 @@ impl Bench {
         );
         for kpps in [10, 100, 500] {
             let pps = f64::from(kpps) * 1e3;
-            let load = Rate::Pps(pps);
+            let load = plan(Rate::Pps(pps));
             let gap_ns = 1_000_000 / kpps;
             let trafgen = format!("{TRAFGEN} --gap {gap_ns}ns {TRAFGEN_FRAME}");
             let iperf3 = format!(
@@ -233,8 +240,8 @@ impl Bench {
             );
             let mut turns: [Vec<_>; 4] = Default::default();
             for _ in 0..rounds {
-                turns[0].extend(self.while_ours("packet:near0", load, |_| self.pace(pps)));
-                turns[1].extend(self.while_ours("xdp:near0", load, |_| self.pace(pps)));
+                turns[0].extend(self.while_ours("packet:near0", &load, |_| self.pace(pps)));
+                turns[1].extend(self.while_ours("xdp:near0", &load, |_| self.pace(pps)));
                 turns[2].extend(self.while_program(&trafgen, |_| self.pace(pps)).flatten());
                 turns[3].extend(self.while_program(&iperf3, |_| self.pace(pps)).flatten());
             }
@@ -371,6 +378,21 @@ fn plan(load: Rate) -> SendPlan {
     SendPlan::one(load, StreamPlan::of(frames))
 }
 
+/// As many frames as possible of streams, each with its own source address and two source ports in turn.
+fn streams(count: u16) -> SendPlan {
+    let Flow { from_mac, from, to, .. } = Flow::default();
+    let between = Between { macs: [from_mac, Mac([2, 0, 0, 0, 0, 0])], ips: [from.0.into(), to.0.into()] };
+    let stream = |stream: u16| {
+        let mut stack = Stack::read("ethernet/ipv4/udp").unwrap();
+        stack.set_text("ipv4.src", &format!("198.18.{}.{}", stream / 200, stream % 200 + 1)).unwrap();
+        stack.set_text("udp.sport", &format!("{0}-{1}", 2048 + 2 * stream, 2049 + 2 * stream)).unwrap();
+        let frames = stack.templates(&between, &Mix::fixed(Size::MIN)).unwrap();
+        StreamPlan { stream, ..StreamPlan::of(Arc::new(frames)) }
+    };
+    let streams: Vec<_> = (0..count).map(stream).collect();
+    SendPlan { rewrite: true, streams: streams.clone(), ..SendPlan::one(Rate::Max, streams[0].clone()) }
+}
+
 fn pin() {
     pin_to(CORE);
 }
@@ -483,6 +505,20 @@ fn main() {
         let receives = median(turns.iter().map(|(alone, both)| 1.0 / (1.0 / both - 1.0 / alone).max(1e-9)));
         println!(
             "{port}: a core sends {alone:.0} kpps, and sends, receives and verifies {both:.0} kpps: it receives {receives:.0}"
+        );
+    }
+    for port in ["packet:near0", "xdp:near0"].iter().filter(|_| wanted("streams")) {
+        // The kernel takes equal headers in one message from a packet port, and those of streams cannot be.
+        let plans = [streams(1000), streams(1), plan(Rate::Max)];
+        let turn = |_| plans.each_ref().map(|plan| bench.ours_of(port, plan).core_kpps);
+        let turns: Vec<_> = (0..rounds).map(turn).collect();
+        let [thousand, one, equal] = [0, 1, 2].map(|plan| median(turns.iter().map(|turn| turn[plan])));
+        let ratio = median(turns.iter().map(|[thousand, one, _]| thousand / one));
+        missed |= ratio < LEAST_OF_STREAMS;
+        println!(
+            "{port}: a core sends {thousand:.0} kpps of a thousand streams, {one:.0} of one whose port changes: \
+             {ratio:.2}{}; and {equal:.0} of equal frames",
+            if ratio < LEAST_OF_STREAMS { format!(" (below {LEAST_OF_STREAMS})") } else { String::new() },
         );
     }
     if missed {

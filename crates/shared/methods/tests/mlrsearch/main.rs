@@ -9,10 +9,9 @@ mod devices;
 use devices::{Chance, DEVICES, Device, HIGHEST_PPS, LOWEST_PPS};
 use kpps_documents::{Ledger, Trial};
 use kpps_methods::search::{Goal, Search};
-use std::env;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const SEEDS: u64 = 50;
@@ -50,14 +49,7 @@ struct Library {
 impl Library {
     /// `None` if this Python has no such package.
     fn start() -> Option<Self> {
-        let python = env::var_os("KPPS_PYTHON").map(PathBuf::from);
-        // This test is in `deps` of the folder where cargo builds.
-        let built = env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
-        let python = python.unwrap_or_else(|| built.join("python/bin/python"));
-        let has_library = Command::new(&python).args(["-c", "import MLRsearch"]).output();
-        if !has_library.is_ok_and(|done| done.status.success()) {
-            return None;
-        }
+        let python = kpps_namespaces::python("MLRsearch")?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mlrsearch/library.py");
         let mut command = Command::new(python);
         command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -2,7 +2,7 @@
 
 use kpps_namespaces::{Net, Process, skip};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 /// How long a server may take to start, on a machine under load.
@@ -10,16 +10,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A Python with snappi.
 fn python() -> Option<PathBuf> {
-    let python = std::env::var_os("KPPS_PYTHON").map(PathBuf::from);
-    // This test is in `deps` of the folder where cargo builds.
-    let built = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
-    let python = python.unwrap_or_else(|| built.join("python/bin/python"));
-    let done = Command::new(&python).args(["-c", "import snappi"]).output();
-    if !done.is_ok_and(|done| done.status.success()) {
+    let python = kpps_namespaces::python("snappi");
+    if python.is_none() {
         skip::needs("Python with snappi (make install-python)");
-        return None;
     }
-    Some(python)
+    python
 }
 
 /// A server with the ports `a` and `b` of a namespace.
