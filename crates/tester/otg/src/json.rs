@@ -92,7 +92,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
             let seed = ValueSeed { field, in_list: false, path: &path, reading };
             let value = map.next_value_seed(seed).inspect_err(|_| reading.borrow_mut().fails_at(&path))?;
             if let Some(value) = value {
-                if field.support == Support::Noted {
+                if field.support == Support::Noted && value != Value::Bool(false) {
                     reading.borrow_mut().problems.note(format!("{path}: it has no effect"));
                 }
                 object.put(field, value);

@@ -120,6 +120,7 @@ fn object(
                 problems.unsupported(path, "not supported");
                 continue;
             }
+            Support::Noted if matches!(wire, Wire::Varint(0)) => {}
             Support::Noted => problems.note(format!("{path}: it has no effect")),
             Support::Full => {}
         }

@@ -103,9 +103,6 @@ impl Flow {
             );
         }
         let metrics = node.child("metrics");
-        if metrics.flag("timestamps") {
-            warn(metrics.bad_at("timestamps", "times of arrival are not among the metrics"));
-        }
         Ok(Self {
             name: node.needed("name")?.to_owned(),
             stack,

@@ -177,6 +177,37 @@ def limits():
     assert [metrics()["f"].transmit, metrics()["f"].frames_tx] == ["stopped", 0]
 
 
+def append_and_delete():
+    """Flows are added and deleted by their names while nothing is sent."""
+    config = two_ports()
+    udp_flow(config, "first", 128, 1000, packets=20)
+    api.set_config(config)
+    append = api.config_append()
+    flows = append.config_append_list.add().flows
+    for name in ["second", "third"]:
+        flows.append(udp_flow(two_ports(), name, 200, 1000, packets=30))
+    assert api.append_config(append).warnings == []
+    delete = api.config_delete()
+    delete.config_delete_list.add().flows = ["first"]
+    assert api.delete_config(delete).warnings == []
+    assert [flow.name for flow in api.get_config().flows] == ["second", "third"]
+    transmit("start")
+    until("through", lambda: all(metric.transmit == "stopped" for metric in metrics().values()))
+    assert {name: metric.frames_rx for name, metric in metrics().items()} == {"second": 30, "third": 30}
+    # Not while flows are sent.
+    config = two_ports()
+    udp_flow(config, "endless", 128, 1000)
+    api.set_config(config)
+    transmit("start")
+    try:
+        api.append_config(append)
+    except Exception as error:
+        assert "flows are being sent: stop them before flows are added" in str(error), error
+    else:
+        raise AssertionError("it is accepted")
+    transmit("stop")
+
+
 def captures():
     """The frames that a port received, in a file of pcap."""
     config = two_ports()

@@ -77,6 +77,8 @@ fn single_flows_are_controlled_and_lose_what_a_filter_drops() {
     let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
     client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "live_control"]);
     client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "live_control"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "append_and_delete"]);
+    client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "append_and_delete"]);
     client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "many_flows"]);
 }
 
