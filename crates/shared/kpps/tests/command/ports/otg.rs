@@ -6,7 +6,7 @@ use std::process::Output;
 use std::time::Duration;
 
 /// How long a server may take to start, on a machine under load.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A Python with snappi.
 fn python() -> Option<PathBuf> {
