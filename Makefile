@@ -239,7 +239,7 @@ install-build-tools:
 # shows the pages as readers see them (KPPS_NO_BROWSER=1 leaves that out).
 install-test-tools:
 	@rustup --quiet target add x86_64-unknown-none || true
-	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables iperf3:iperf3 \
+	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables curl:curl iperf3:iperf3 \
 		trafgen:netsniff-ng nginx:nginx-light setsid:util-linux arping:iputils-arping tshark:tshark tcpdump:tcpdump zstd:zstd lz4:lz4 \
 		$(if $(KPPS_NO_BROWSER),,chromium:chromium))
 

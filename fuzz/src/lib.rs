@@ -14,6 +14,7 @@ mod frames;
 mod guest;
 mod journals;
 mod messages;
+mod otg;
 mod systems;
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -22,7 +23,7 @@ use arbitrary::{Arbitrary, Unstructured};
 pub type Target = fn(&[u8]);
 
 /// The targets by name. The inputs of each are in the file of this name in `fuzz/inputs`.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("apps", |bytes| drawn(bytes, apps::run)),
     ("arguments", |bytes| text(bytes, arguments::run)),
     ("arrivals", arrivals::run),
@@ -34,6 +35,7 @@ pub const TARGETS: [(&str, Target); 12] = [
     ("guest", |bytes| drawn(bytes, guest::run)),
     ("journals", journals::run),
     ("messages", messages::run),
+    ("otg", otg::run),
     ("systems", systems::run),
 ];
 

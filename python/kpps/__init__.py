@@ -13,10 +13,13 @@ from .errors import CheckFailed, Error, InputError, Interrupted, InvalidMeasurem
 from .policies import Policy
 from .results import Record, Result
 from .sensitivities import sensitivity
+from .servers import with_server as _with_server
 
 globals().update({name: _function(command) for name, command in _COMMANDS.items()})
 compare = _with_files(globals()["compare"])
 grid = _with_executor(_COMMANDS["grid"])
+if "otg" in _COMMANDS:
+    otg = _with_server(_COMMANDS["otg"])
 
 
 def schema() -> dict:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import textwrap
 
 from .commands import COMMANDS, Command, Parameter, grid_doc
+from .servers import otg_doc
 
 HEAD = '''# Made by `python -m kpps.stubs` of the command's own table of options: not to be edited.
 
@@ -25,6 +26,7 @@ from .policies import Policy as Policy
 from .results import Record as Record
 from .results import Result as Result
 from .sensitivities import Sensitivity as Sensitivity
+from .servers import OtgServer as OtgServer
 
 _Value = Union[str, float, os.PathLike[str], datetime.timedelta, type[Policy]]
 _Values = Union[_Value, Iterable[_Value]]
@@ -63,13 +65,14 @@ def stub(command: Command) -> str:
         arguments.append("*")
     named = [it for it in command.parameters.values() if it.flag is not None]
     arguments += [f"{it.name}: {kind(it)} | None = None" for it in named]
-    arguments.append("progress: _Progress = None")
-    doc = command.doc()
+    if command.name != "otg":
+        arguments.append("progress: _Progress = None")
+    doc = otg_doc(command) if command.name == "otg" else command.doc()
     if command.name == "grid":
         arguments += ["executor: _Executor = None", "store: _Value | None = None", "chunk_s: float | None = None",
                       "workers: int | None = None"]
         doc = grid_doc(command)
-    result = "Result" if "results" in command.parameters else "str"
+    result = "Result" if "results" in command.parameters else "OtgServer" if command.name == "otg" else "str"
     lines = [f"def {command.name}(", *(f"    {it}," for it in arguments), f") -> {result}:"]
     body = f'"""{doc}\n"""'.replace("\\", "\\\\")
     return "\n".join([*lines, textwrap.indent(body, "    ", lambda line: line.strip() != "")])

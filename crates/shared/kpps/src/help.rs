@@ -24,6 +24,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "count",
             "connections",
             "agent",
+            "otg",
             "lab",
             "audit",
         ],

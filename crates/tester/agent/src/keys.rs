@@ -90,6 +90,19 @@ pub fn make(folder: &Path, agents: &[String]) -> Result<Vec<PathBuf>, Error> {
     Ok(made)
 }
 
+/// A certificate that signs itself, for a server with these names or addresses, and its key; both in DER.
+///
+/// # Errors
+/// A name is no host name.
+pub fn self_signed(names: &[String]) -> Result<(Vec<u8>, Vec<u8>), Error> {
+    let failed = |error: rcgen::Error| Error::because("making a certificate", &error);
+    let mut subject = parameters("kpps", &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    subject.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    subject.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate().map_err(failed)?;
+    Ok((subject.self_signed(&key).map_err(failed)?.der().to_vec(), key.serialize_der()))
+}
+
 fn parameters(name: &str, names: &[&str]) -> Result<CertificateParams, Error> {
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
     let mut parameters = CertificateParams::new(names).map_err(|e| Error::because(name, &e))?;

@@ -50,7 +50,7 @@ mod watching;
 #[cfg(target_os = "linux")]
 pub use accounting::devices;
 pub use accounting::{Counted, Counts, capture, document, gaps, ledger, observe, provenance};
-pub use capturing::{Captured, RingForm, capture_all, pcapng_of_all};
+pub use capturing::{Captured, RingForm, capture_all, pcapng_of_all, received_of};
 pub use error::Error;
 pub use judging::{
     AnomalousFrame, Arrivals, Arrived, Classes, Findings, Kept, Losses, Lost, OfFlow, OfStream, Playback,

@@ -1,6 +1,6 @@
 //! The commands on ports, cards and guests.
 
-use super::{agent, apps, calibrate, connections, count, forward, send, trial};
+use super::{agent, apps, calibrate, connections, count, forward, otg, send, trial};
 use crate::error::Failure;
 use crate::session::Session;
 use clap::Subcommand;
@@ -20,6 +20,8 @@ pub enum Command {
     Connections(Box<connections::Arguments>),
     /// Lend ports of this host to a tester on another host
     Agent(agent::Arguments),
+    /// Serve clients of the Open Traffic Generator interface (snappi): flows between ports of this host
+    Otg(Box<otg::Arguments>),
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Linux(super::linux::Command),
@@ -43,6 +45,7 @@ impl Command {
             Self::Count(arguments) => count::run(&arguments, session),
             Self::Connections(arguments) => connections::run(&arguments, session),
             Self::Agent(arguments) => agent::run(&arguments, session),
+            Self::Otg(arguments) => otg::run(*arguments, session),
             #[cfg(target_os = "linux")]
             Self::Linux(command) => command.run(session),
             Self::Forward(arguments) => forward::run(&arguments, session),

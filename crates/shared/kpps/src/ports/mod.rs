@@ -15,6 +15,7 @@ mod linux;
 #[path = "../no_guests.rs"]
 mod no_guests;
 mod options;
+mod otg;
 mod pair;
 mod replay;
 mod send;

@@ -779,7 +779,7 @@ const REAL: &[(&str, &str)] = &[
 ];
 
 /// Commands without a file of results, and arguments that exclude one or name one.
-const WITHOUT_RESULTS: [&str; 16] = [
+const WITHOUT_RESULTS: [&str; 17] = [
     // Words after the guest's dashes are of QEMU.
     "audit --guest",
     "<",
@@ -789,6 +789,7 @@ const WITHOUT_RESULTS: [&str; 16] = [
     "man",
     "completions",
     "agent",
+    "otg",
     "merge",
     "device bind",
     "device release",

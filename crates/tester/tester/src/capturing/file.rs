@@ -4,6 +4,7 @@ use crate::capturing::ring::Captured;
 use crate::capturing::words::Words;
 use crate::running::trial::Outcome;
 use kpps_documents::detail::{CapturedPort, FullCapture};
+use kpps_frames::pcap;
 use kpps_frames::pcap::PcapError;
 use kpps_frames::pcapng::{Way, Writer};
 use std::time::Duration;
@@ -41,6 +42,28 @@ pub fn pcapng_of_all(ports: &[&str; 2], outcome: &Outcome) -> Result<Vec<u8>, Pc
         let Some((words, _)) = all.get(port) else { continue };
         let why = words.of(&record, frame);
         writer.write_part((port as u32, way), Duration::from_nanos(at_ns), (frame, record.length), &why)?;
+    }
+    Ok(writer.into_inner())
+}
+
+/// The frames that the port with this name received in a trial, without those before it, in a file of pcap or
+/// pcapng.
+///
+/// # Errors
+/// A frame that is too long for the format.
+pub fn received_of(port: &str, captured: &Captured, is_pcapng: bool) -> Result<Vec<u8>, PcapError> {
+    let frames = captured.frames().filter(|(record, _)| !record.is_sent && !record.is_before);
+    if !is_pcapng {
+        let mut writer = pcap::Writer::new(Vec::new())?;
+        for (record, frame) in frames {
+            writer.write(record.at_ns, frame)?;
+        }
+        return Ok(writer.into_inner());
+    }
+    let mut writer = Writer::new(Vec::new(), &[port])?;
+    for (record, frame) in frames {
+        let at = Duration::from_nanos(record.at_ns);
+        writer.write_part((0, Way::In), at, (frame, record.length), "")?;
     }
     Ok(writer.into_inner())
 }

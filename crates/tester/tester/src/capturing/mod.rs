@@ -5,5 +5,5 @@ pub(crate) mod ring;
 pub(crate) mod tap;
 pub(crate) mod words;
 
-pub use file::{capture_all, pcapng_of_all};
+pub use file::{capture_all, pcapng_of_all, received_of};
 pub use ring::{Captured, RingForm};

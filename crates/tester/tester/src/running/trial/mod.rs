@@ -152,6 +152,16 @@ impl Tester {
         tester
     }
 
+    /// Gives an end another station address than that of its port.
+    pub fn set_station(&mut self, at: usize, mac: Mac) {
+        self.ends.iter_mut().skip(at).take(1).for_each(|end| end.station.mac = mac);
+    }
+
+    /// The station addresses of the routers that the ends send to, as far as they are resolved.
+    pub fn routers(&self) -> [Option<Mac>; 2] {
+        self.routers
+    }
+
     /// The ports' names.
     pub fn names(&self) -> [&str; 2] {
         [self.ports[0].name(), self.ports[1].name()]

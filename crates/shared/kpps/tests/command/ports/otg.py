@@ -1,0 +1,303 @@
+"""A client of the Open Traffic Generator interface: python otg.py LOCATION TRANSPORT TEST"""
+
+import struct
+import sys
+import time
+
+import snappi
+import urllib3
+
+urllib3.disable_warnings()
+location, transport, test = sys.argv[1:]
+# Long enough for any machine.
+PATIENCE_S = 120
+api = snappi.api(location=location, transport=transport, version_check=True)
+
+
+def two_ports():
+    config = api.config()
+    config.ports.port(name="p1", location="eth1").port(name="p2", location="eth2")
+    return config
+
+
+def udp_flow(config, name, size, pps, packets=None, back=False, dport=5000):
+    flow = config.flows.flow(name=name)[-1]
+    ends = ["p2", "p1"] if back else ["p1", "p2"]
+    flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = ends[0], ends[1:]
+    _, ip, udp = flow.packet.ethernet().ipv4().udp()
+    ip.src.increment.start, ip.src.increment.count = "10.0.0.1", 5
+    ip.dst.values = ["10.1.0.1", "10.1.0.2"]
+    udp.src_port.value, udp.dst_port.value = 4000, dport
+    flow.size.fixed, flow.rate.pps = size, pps
+    if packets:
+        flow.duration.fixed_packets.packets = packets
+    flow.metrics.enable = flow.metrics.loss = flow.metrics.latency.enable = True
+    return flow
+
+
+def transmit(state, *names):
+    control = api.control_state()
+    control.traffic.flow_transmit.state = state
+    if names:
+        control.traffic.flow_transmit.flow_names = list(names)
+    return api.set_control_state(control).warnings
+
+
+def metrics(*names):
+    request = api.metrics_request()
+    request.flow.flow_names = list(names)
+    metrics = {metric.name: metric for metric in api.get_metrics(request).flow_metrics}
+    assert all(metric.frames_rx <= metric.frames_tx for metric in metrics.values()), metrics
+    return metrics
+
+
+def until(what, condition):
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, f"not {what}: {metrics()}"
+        time.sleep(0.05)
+
+
+def refused(config):
+    try:
+        api.set_config(config)
+    except Exception as error:
+        error = error.args[0]
+        return error.code, error.errors
+    raise AssertionError("it is accepted")
+
+
+def several_flows():
+    """Flows of own sizes and rates, in both directions: every frame is counted, and no other."""
+    config = two_ports()
+    sizes, packets = {}, {}
+    for n in range(10):
+        name = f"flow {n}"
+        sizes[name], packets[name] = 100 + 90 * n, 50 + 10 * n
+        udp_flow(config, name, sizes[name], 200 + 20 * n, packets[name], back=n % 3 == 2, dport=5000 + n)
+    mix = udp_flow(config, "mix", 64, 500, 120)
+    mix.size.weight_pairs.predefined = "imix"
+    hidden = udp_flow(config, "hidden", 64, 100, 10)
+    hidden.metrics.enable = False
+    assert api.set_config(config).warnings == []
+    assert len(api.get_config().flows) == 12
+    transmit("start")
+    until("through", lambda: all(metric.transmit == "stopped" for metric in metrics().values()))
+    found = metrics()
+    assert set(found) == {*packets, "mix"}
+    for name, count in packets.items():
+        metric = found[name]
+        assert [metric.frames_tx, metric.frames_rx, metric.loss] == [count, count, 0], metric
+        assert [metric.bytes_tx, metric.bytes_rx] == [count * sizes[name]] * 2, metric
+        assert 0 < metric.latency.minimum_ns <= metric.latency.average_ns <= metric.latency.maximum_ns, metric
+    assert found["mix"].bytes_rx == 10 * (7 * 64 + 4 * 570 + 1518), found["mix"]
+    assert [found["flow 1"].port_tx, found["flow 2"].port_tx] == ["p1", "p2"]
+    request = api.metrics_request()
+    request.port.port_names = []
+    ports = {metric.name: metric for metric in api.get_metrics(request).port_metrics}
+    assert ports["p1"].frames_tx + ports["p2"].frames_tx == sum(packets.values()) + 130
+    assert ports["p1"].frames_tx == ports["p2"].frames_rx and ports["p1"].location == "eth1"
+    print(ports["p1"].frames_tx, ports["p2"].frames_tx)
+
+
+def live_control():
+    """Endless flows are started, stopped and changed by their names, and lose what a filter drops."""
+    config = two_ports()
+    udp_flow(config, "kept", 128, 1000)
+    udp_flow(config, "dropped", 128, 1000, dport=6666)
+    udp_flow(config, "later", 128, 100, packets=30)
+    api.set_config(config)
+    transmit("start", "kept", "dropped")
+    until("sending", lambda: metrics()["kept"].frames_rx > 300)
+    found = metrics()
+    assert found["kept"].transmit == "started" and found["later"].transmit == "stopped", found
+    assert found["later"].frames_tx == 0, found
+    transmit("start", "later")
+    until("through", lambda: metrics()["later"].transmit == "stopped")
+    # Once more, with new counts.
+    transmit("start", "later")
+    until("through again", lambda: metrics()["later"].transmit == "stopped")
+    assert [metrics()["later"].frames_tx, metrics()["later"].frames_rx] == [30, 30], metrics()
+    update = api.config_update()
+    update.flows.property_names = ["rate"]
+    flow = update.flows.flows.flow(name="kept")[-1]
+    flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names, flow.rate.pps = "p1", ["p2"], 100
+    api.update_config(update)
+    until("slower", lambda: metrics("kept")["kept"].frames_tx_rate < 500)
+    transmit("stop", "dropped")
+    until("stopped", lambda: metrics()["dropped"].transmit == "stopped")
+    before = metrics()
+    until("going on", lambda: metrics()["kept"].frames_rx > before["kept"].frames_rx + 20)
+    warnings = transmit("stop")
+    found = metrics()
+    assert found["kept"].loss == 0 and found["kept"].frames_rx == found["kept"].frames_tx, found
+    assert found["dropped"].frames_rx == 0 and found["dropped"].loss == 100, found
+    assert found["dropped"].frames_tx == before["dropped"].frames_tx, (before, found)
+    assert any(f"{found['dropped'].frames_tx} frames" in line for line in warnings), warnings
+    print("\n".join(warnings))
+
+
+def refusals():
+    config = two_ports()
+    udp_flow(config, "f", 128, 100).packet[1].options.add()
+    code, errors = refused(config)
+    assert (code, errors) == (400, ["flows[0].packet[1].ipv4.options: not supported"]), (code, errors)
+    config = two_ports()
+    config.ports[1].location = "eth9"
+    udp_flow(config, "f", 128, 100)
+    assert "ports[1].location: there is no 'eth9' here: give one of eth1, eth2" in refused(config)[1][0]
+    config = two_ports()
+    udp_flow(config, "f", 1518, 10**7)
+    assert "ports[0]: the flows from p1 need" in refused(config)[1][0]
+    assert api.get_config().flows.__len__() == 0
+
+
+def limits():
+    """A server that allows 2000 frames per second for 2 s: an endless flow ends, and more is refused."""
+    config = two_ports()
+    udp_flow(config, "f", 128, 1000)
+    udp_flow(config, "g", 128, 1500)
+    assert "send 2500 frames per second together, and this server allows 2000" in refused(config)[1][0]
+    config = two_ports()
+    udp_flow(config, "f", 128, 1000, packets=3000)
+    assert "flows[0].duration: the flow lasts longer than 2 s" in refused(config)[1][0]
+    config = two_ports()
+    udp_flow(config, "f", 128, 1000)
+    api.set_config(config)
+    transmit("start")
+    # It goes on for another client, which reads the configuration and takes over.
+    other = snappi.api(location=location, transport=transport)
+    until("sending", lambda: metrics()["f"].frames_rx > 100)
+    assert len(other.get_config().flows) == 1
+    until("over", lambda: metrics()["f"].transmit == "stopped")
+    sent = metrics()["f"].frames_tx
+    assert 100 < sent <= 2000 and metrics()["f"].frames_rx == sent, sent
+    transmit("start")
+    other.set_config(config)
+    assert [metrics()["f"].transmit, metrics()["f"].frames_tx] == ["stopped", 0]
+
+
+def append_and_delete():
+    """Flows are added and deleted by their names while nothing is sent."""
+    config = two_ports()
+    udp_flow(config, "first", 128, 1000, packets=20)
+    api.set_config(config)
+    append = api.config_append()
+    flows = append.config_append_list.add().flows
+    for name in ["second", "third"]:
+        flows.append(udp_flow(two_ports(), name, 200, 1000, packets=30))
+    assert api.append_config(append).warnings == []
+    delete = api.config_delete()
+    delete.config_delete_list.add().flows = ["first"]
+    assert api.delete_config(delete).warnings == []
+    assert [flow.name for flow in api.get_config().flows] == ["second", "third"]
+    transmit("start")
+    until("through", lambda: all(metric.transmit == "stopped" for metric in metrics().values()))
+    assert {name: metric.frames_rx for name, metric in metrics().items()} == {"second": 30, "third": 30}
+    # Not while flows are sent.
+    config = two_ports()
+    udp_flow(config, "endless", 128, 1000)
+    api.set_config(config)
+    transmit("start")
+    try:
+        api.append_config(append)
+    except Exception as error:
+        assert "flows are being sent: stop them before flows are added" in str(error), error
+    else:
+        raise AssertionError("it is accepted")
+    transmit("stop")
+
+
+def captures():
+    """The frames that a port received, in a file of pcap."""
+    config = two_ports()
+    flow = udp_flow(config, "f", 128, 500, packets=40)
+    flow.packet[1].time_to_live.value = 9
+    capture = config.captures.capture(name="c")[-1]
+    capture.port_names, capture.format = ["p2"], "pcap"
+    api.set_config(config)
+    control = api.control_state()
+    control.port.capture.port_names, control.port.capture.state = ["p2"], "start"
+    api.set_control_state(control)
+    transmit("start")
+    until("through", lambda: metrics()["f"].transmit == "stopped")
+    control.port.capture.state = "stop"
+    api.set_control_state(control)
+    request = api.capture_request()
+    request.port_name = "p2"
+    file = api.get_capture(request).read()
+    # The magic number of a file with times in ns, then for each frame four numbers and its bytes.
+    assert struct.unpack("<I", file[:4])[0] == 0xA1B23C4D, file[:4]
+    at, frames = 24, []
+    while at < len(file):
+        kept, length = struct.unpack("<II", file[at + 8 : at + 16])
+        assert kept == length, (kept, length)
+        frames.append(file[at + 16 : at + 16 + kept])
+        at += 16 + kept
+    frames = [frame for frame in frames if frame[12:14] == b"\x08\x00"]
+    assert len(frames) == 40 and all(len(frame) == 124 and frame[22] == 9 for frame in frames), len(frames)
+    sources = [bytes([10, 0, 0, 1 + n % 5]) for n in range(40)]
+    assert [frame[26:30] for frame in frames] == sources, [frame[26:30] for frame in frames]
+
+
+def many_flows():
+    """Five hundred flows: how long the configuration and the start take, in s."""
+    config = two_ports()
+    for n in range(500):
+        udp_flow(config, f"flow {n}", 100, 20, packets=20, dport=1000 + n)
+    begun = time.monotonic()
+    api.set_config(config)
+    configured = time.monotonic()
+    transmit("start")
+    started = time.monotonic()
+    until("through", lambda: all(metric.transmit == "stopped" for metric in metrics().values()))
+    assert all(metric.frames_tx == metric.frames_rx == 20 for metric in metrics().values())
+    print(configured - begun, started - configured)
+
+
+def strict():
+    """As many frames of the smallest size as a fast link carries: no process sends them in time."""
+    config = two_ports()
+    udp_flow(config, "f", 64, 14_000_000)
+    api.set_config(config)
+    transmit("start")
+    until("sending", lambda: metrics()["f"].frames_tx > 10_000)
+    warnings = transmit("stop")
+    try:
+        metrics()
+    except Exception as error:
+        assert "generator shortfall" in str(error), (error, warnings)
+        assert any("shortfall" in line for line in warnings), (error, warnings)
+        print(error)
+    else:
+        raise AssertionError("a lower load than the one that was asked for passes")
+
+
+def stations():
+    """Flows between stations behind a router."""
+    config = two_ports()
+    for n, (port, network) in enumerate([("p1", 18), ("p2", 19)]):
+        ethernet = config.devices.device(name=f"d{n}")[-1].ethernets.ethernet()[-1]
+        ethernet.name, ethernet.mac, ethernet.connection.port_name = f"e{n}", f"02:00:00:00:77:0{n}", port
+        ip = ethernet.ipv4_addresses.ipv4()[-1]
+        ip.name, ip.address, ip.gateway = f"i{n}", f"198.{network}.0.7", f"198.{network}.0.254"
+    flow = config.flows.flow(name="f")[-1]
+    flow.tx_rx.device.tx_names, flow.tx_rx.device.rx_names = ["i0"], ["i1"]
+    flow.packet.ethernet().ipv4().udp()
+    flow.packet[1].src.value, flow.packet[1].dst.value = "198.18.0.7", "198.19.0.7"
+    flow.rate.pps, flow.duration.fixed_packets.packets, flow.metrics.enable = 200, 100, True
+    api.set_config(config)
+    control = api.control_state()
+    control.protocol.all.state = "start"
+    api.set_control_state(control)
+    request = api.states_request()
+    request.choice = "ipv4_neighbors"
+    neighbors = {it.ethernet_name: it for it in api.get_states(request).ipv4_neighbors}
+    assert set(neighbors) == {"e0", "e1"} and neighbors["e0"].ipv4_address == "198.18.0.254", neighbors
+    transmit("start")
+    until("through", lambda: metrics()["f"].transmit == "stopped")
+    assert [metrics()["f"].frames_tx, metrics()["f"].frames_rx] == [100, 100], metrics()
+    print(neighbors["e0"].link_layer_address)
+
+
+globals()[test]()

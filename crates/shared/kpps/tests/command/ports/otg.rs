@@ -1,0 +1,142 @@
+//! `kpps otg` with a client of its interface: snappi, from PyPI.
+
+use kpps_namespaces::{Net, Process, skip};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+/// How long a server may take to start, on a machine under load.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A Python with snappi.
+fn python() -> Option<PathBuf> {
+    let python = kpps_namespaces::python("snappi");
+    if python.is_none() {
+        skip::needs("Python with snappi (make install-python)");
+    }
+    python
+}
+
+/// A server with the ports `a` and `b` of a namespace.
+fn server(net: &Net, words: &[&str]) -> Process {
+    net.run("ip link set dev lo up");
+    let mut command = net.command(assert_cmd::cargo::cargo_bin("kpps"));
+    command.args(["otg", "--port", "eth1=packet:a", "--port", "eth2=packet:b"]).args(words);
+    Process::start(command, "listening on http", PATIENCE)
+}
+
+/// A test of the client against a server; its output.
+fn client(net: &Net, server: &Process, python: &Path, [location, transport, test]: [&str; 3]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/ports/otg.py");
+    let Output { status, stdout, stderr } =
+        net.command(python).arg(script).args([location, transport, test]).output().unwrap();
+    let [out, error] = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(status.success(), "{test} by {transport}: {error}\n{out}\nserver: {}", server.said());
+    out
+}
+
+/// By each transport the flow metrics are the counts of the interfaces.
+#[test]
+fn flows_are_counted_to_the_frame() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let documents = folder.path().to_str().unwrap();
+    let secure = server(&net, &["--grpc", "127.0.0.1:40051", "--documents", documents]);
+    let count = |location: &str, transport: &str, server: &Process| {
+        let before = ["a", "b"].map(|port| net.sent(port));
+        let out = client(&net, server, &python, [location, transport, "several_flows"]);
+        let sent: Vec<u64> = out.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let after = ["a", "b"].map(|port| net.sent(port));
+        assert_eq!(sent, [after[0] - before[0], after[1] - before[1]], "{transport}");
+    };
+    count("https://127.0.0.1:8443", "http", &secure);
+    client(&net, &secure, &python, ["https://127.0.0.1:8443", "http", "captures"]);
+    client(&net, &secure, &python, ["127.0.0.1:40051", "grpc", "captures"]);
+    count("127.0.0.1:40051", "grpc", &secure);
+    let text = std::fs::read_to_string(folder.path().join("transmission-0001.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["kind"], "trial");
+    assert_eq!(document["directions"].as_array().unwrap().len(), 2);
+    let all = net.output("curl -sk https://127.0.0.1:8443/kpps/documents");
+    if !all.is_empty() {
+        let all: serde_json::Value = serde_json::from_str(&all).unwrap();
+        assert_eq!((all.as_array().unwrap().len(), &all[0]), (4, &document));
+    }
+    drop(secure);
+    count("http://127.0.0.1:8443", "http", &server(&net, &["--http"]));
+}
+
+#[test]
+fn single_flows_are_controlled_and_lose_what_a_filter_drops() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let drops = "nft add table bridge t && nft add chain bridge t c '{ type filter hook forward priority 0; }' \
+        && nft add rule bridge t c udp dport 6666 drop";
+    if !net.can(drops) {
+        return skip::needs("nft with tables of bridges");
+    }
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "live_control"]);
+    client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "live_control"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "append_and_delete"]);
+    client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "append_and_delete"]);
+    client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "many_flows"]);
+}
+
+#[test]
+fn what_is_not_supported_is_refused() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef\n").unwrap();
+    let server = server(&net, &["--grpc", "127.0.0.1:40051", "--token-file", token.to_str().unwrap()]);
+    let with_token = "https://user:0123456789abcdef@127.0.0.1:8443";
+    client(&net, &server, &python, [with_token, "http", "refusals"]);
+    // Without the token, and with a wrong one.
+    for (location, transport) in [
+        ("https://127.0.0.1:8443", "http"),
+        ("https://user:0123456789abcdeX@127.0.0.1:8443", "http"),
+        ("127.0.0.1:40051", "grpc"),
+    ] {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/ports/otg.py");
+        let done = net.command(&python).arg(script).args([location, transport, "refusals"]).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && said.contains("a token is needed"), "{location}: {said}");
+    }
+}
+
+#[test]
+fn a_strict_server_fails_a_test_that_its_generator_cannot_keep_up_with() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--strict"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "strict"]);
+}
+
+#[test]
+fn the_operator_limits_loads_and_times() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--max-load", "2kpps", "--max-duration", "2s"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "limits"]);
+}
+
+#[test]
+fn flows_go_between_stations_behind_a_router() {
+    let Some(python) = python() else { return };
+    let Some((net, router)) = Net::with_router() else { return };
+    let server = server(&net, &["--http"]);
+    let mac = client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "stations"]);
+    assert_eq!(mac.trim(), router.output("cat /sys/class/net/ra/address").trim());
+}
+
+/// The example of the guide.
+#[test]
+fn the_guides_example_works() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/src/otg.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let (_, rest) = guide.split_once("```python\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let server = server(&net, &[]);
+    let done = net.command(&python).args(["-W", "ignore", "-c", example]).output().unwrap();
+    let [out, error] = [done.stdout, done.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(out.starts_with("2000 2000 0.0 "), "{out}\n{error}\nserver: {}", server.said());
+}

@@ -1,0 +1,413 @@
+//! The configuration of a server, its transmissions and their metrics: the calls of the interface without
+//! their transport.
+
+mod flow_state;
+mod metrics;
+mod pair;
+mod report;
+mod run;
+
+use crate::problems::Problems;
+use crate::rules::{Refusal, Rules};
+use crate::translation::{Bad, Configuration, Node};
+use crate::value::{Object, Value};
+use kpps_tester::RingForm;
+use pair::{Pair, unknown};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The documents that are kept in memory.
+const MOST_DOCUMENTS: usize = 64;
+
+/// Memory for the captured frames of a port.
+const CAPTURE_BYTES: usize = 32 << 20;
+
+/// All that clients control.
+pub struct Lab {
+    rules: Rules,
+    /// The configuration as it was given, without fields that were left out.
+    given: Object,
+    configuration: Configuration,
+    pairs: Vec<Pair>,
+    /// The last documents, as JSON.
+    documents: VecDeque<String>,
+    /// The number of documents so far.
+    counted: u64,
+}
+
+/// Lines that a client should read although its call succeeded.
+pub type Warnings = Vec<String>;
+
+impl From<Bad> for Refusal {
+    fn from(bad: Bad) -> Self {
+        Self::wrong(bad.0)
+    }
+}
+
+impl Lab {
+    /// Without a configuration.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            given: Object::new("Config"),
+            configuration: Configuration::default(),
+            pairs: Vec::new(),
+            documents: VecDeque::new(),
+            counted: 0,
+        }
+    }
+
+    /// Whether fields without support are left out with a warning.
+    pub fn is_lenient(&self) -> bool {
+        self.rules.is_lenient
+    }
+
+    /// Replaces the configuration. Running transmissions end.
+    ///
+    /// # Errors
+    /// The configuration is wrong, asks for too much, or a port cannot be opened. There is no configuration
+    /// then.
+    pub fn set_config(&mut self, given: Object, mut problems: Problems) -> Result<Warnings, Refusal> {
+        self.end();
+        self.forget();
+        let configuration = Configuration::read(&given, &mut problems);
+        let warnings = accepted(problems)?;
+        self.take(given, configuration)?;
+        Ok(warnings)
+    }
+
+    /// Without a configuration.
+    fn forget(&mut self) {
+        self.pairs.clear();
+        (self.configuration, self.given) = (Configuration::default(), Object::new("Config"));
+    }
+
+    /// Takes a configuration, and opens its ports.
+    fn take(&mut self, given: Object, configuration: Configuration) -> Result<(), Refusal> {
+        for (at, port) in configuration.ports.iter().enumerate() {
+            if !self.rules.ports.iter().any(|known| known.location == port.location) {
+                return Err(unknown(at, &port.location, &self.rules));
+            }
+        }
+        // The old ports are closed first: new ones may be the same. If they cannot be opened, there is no
+        // configuration.
+        self.forget();
+        let pairs = configuration.pairs().into_iter();
+        let pairs = pairs.map(|ports| Pair::open(ports, &configuration, &self.rules));
+        self.pairs = pairs.collect::<Result<_, _>>()?;
+        (self.given, self.configuration) = (given, configuration);
+        Ok(())
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> Object {
+        self.given.clone()
+    }
+
+    /// Adds flows (`ConfigAppend`) while nothing is sent.
+    ///
+    /// # Errors
+    /// The flows are wrong, or are being sent.
+    pub fn append(&mut self, append: &Object, mut problems: Problems) -> Result<Warnings, Refusal> {
+        self.tick();
+        self.quiet("flows are added")?;
+        let (mut given, mut configuration) = (self.given.clone(), self.configuration.clone());
+        for resources in Node::new(append).children("config_append_list") {
+            configuration.append(&resources.children("flows"), &mut problems);
+        }
+        let warnings = accepted(problems)?;
+        let added = lists(append, "config_append_list", "flows");
+        let mut flows = match given.get("flows") {
+            Some(Value::List(flows)) => flows.clone(),
+            _ => Vec::new(),
+        };
+        flows.extend(added);
+        given.set("flows", Value::List(flows));
+        self.take(given, configuration)?;
+        Ok(warnings)
+    }
+
+    /// Removes flows by their names (`ConfigDelete`) while nothing is sent.
+    ///
+    /// # Errors
+    /// There is no such flow, or flows are being sent.
+    pub fn delete(&mut self, delete: &Object, problems: Problems) -> Result<Warnings, Refusal> {
+        self.tick();
+        self.quiet("flows are deleted")?;
+        let warnings = accepted(problems)?;
+        let (mut given, mut configuration) = (self.given.clone(), self.configuration.clone());
+        let mut deleted = BTreeSet::new();
+        for resources in Node::new(delete).children("config_delete_list") {
+            deleted.extend(self.flows_named(&resources, "flows")?);
+        }
+        let mut at = 0..;
+        configuration.flows.retain(|_| !at.next().is_some_and(|at| deleted.contains(&at)));
+        if let Some(Value::List(flows)) = given.get("flows") {
+            let kept = flows.iter().enumerate().filter(|(at, _)| !deleted.contains(at));
+            let kept = kept.map(|(_, flow)| flow.clone()).collect();
+            given.set("flows", Value::List(kept));
+        }
+        self.take(given, configuration)?;
+        Ok(warnings)
+    }
+
+    /// Changes rates, and sizes while nothing is sent (`ConfigUpdate`).
+    ///
+    /// # Errors
+    /// There is no such flow, or the new values are wrong.
+    pub fn update(&mut self, update: &Object, mut problems: Problems) -> Result<Warnings, Refusal> {
+        self.tick();
+        let node = Node::new(update);
+        if node.choice("flows")? != "flows" {
+            return Err(node.bad_at("choice", "only flows can be updated").into());
+        }
+        let flows = node.child("flows");
+        let properties: BTreeSet<&str> = flows.texts("property_names").into_iter().collect();
+        if properties.contains("size") {
+            self.quiet("sizes change")?;
+        }
+        let mut configuration = self.configuration.clone();
+        configuration.update(&flows, &mut problems);
+        let warnings = accepted(problems)?;
+        for pair in &mut self.pairs {
+            pair.change_rates(&configuration, &self.rules)?;
+        }
+        let named: BTreeMap<Option<String>, &Object> =
+            lists_of(update, "flows").into_iter().map(|flow| (name_of(flow), flow)).collect();
+        let mut given = self.given.clone();
+        for (field, value) in &mut given.fields {
+            let Value::List(list) = value else { continue };
+            if field.name != "flows" {
+                continue;
+            }
+            for flow in list {
+                let Value::Object(flow) = flow else { continue };
+                let Some(new) = named.get(&name_of(flow)) else { continue };
+                for property in &properties {
+                    if let Some(value) = new.get(property) {
+                        flow.set(property, value.clone());
+                    }
+                }
+            }
+        }
+        (self.given, self.configuration) = (given, configuration);
+        Ok(warnings)
+    }
+
+    /// Refuses a change while flows are sent.
+    fn quiet(&self, change: &str) -> Result<(), Refusal> {
+        match self.pairs.iter().any(Pair::is_running) {
+            true => Err(Refusal::wrong(format!("flows are being sent: stop them before {change}"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Starts and stops (`ControlState`).
+    ///
+    /// # Errors
+    /// The state is not supported, there is no such flow, or the flows cannot be sent.
+    pub fn control(&mut self, state: &Object, problems: Problems) -> Result<Warnings, Refusal> {
+        let mut warnings = accepted(problems)?;
+        let node = Node::new(state);
+        match node.choice("traffic")? {
+            "traffic" => {
+                let transmit = node.child("traffic").child("flow_transmit");
+                let flows = self.flows_asked(&transmit)?;
+                match transmit.text("state") {
+                    Some("start") => self.start(&flows)?,
+                    Some("stop") => {
+                        let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
+                        self.pairs.iter_mut().for_each(|pair| pair.stop(&flows, &self.rules));
+                        self.keep_documents(&running);
+                        warnings.extend(self.pairs.iter().flat_map(Pair::warnings));
+                    }
+                    Some(other) => {
+                        return Err(transmit.bad_at("state", format!("'{other}' is not supported")).into());
+                    }
+                    None => return Err(transmit.bad_at("state", "it is missing").into()),
+                }
+            }
+            "protocol" => {
+                let protocol = node.child("protocol");
+                if protocol.choice("all")? != "all" {
+                    return Err(protocol.bad_at("choice", "only 'all' is supported").into());
+                }
+                if protocol.child("all").text("state") == Some("start") {
+                    self.pairs.iter_mut().try_for_each(Pair::resolve)?;
+                }
+            }
+            _ => self.control_captures(&node.child("port"))?,
+        }
+        Ok(warnings)
+    }
+
+    /// Starts captures, or stops them: of the named ports, or of all that have one.
+    fn control_captures(&mut self, port: &Node<'_>) -> Result<(), Refusal> {
+        let capture = port.child("capture");
+        if !capture.is_present() {
+            return Err(port.bad("only captures are supported").into());
+        }
+        let names = capture.texts("port_names");
+        let mut chosen = Vec::new();
+        for name in &names {
+            let port = self.configuration.port(name);
+            let found = self.configuration.captures.iter().find(|it| Some(it.port) == port);
+            let found =
+                found.ok_or_else(|| capture.bad_at("port_names", format!("port '{name}' has no capture")))?;
+            chosen.push(*found);
+        }
+        if names.is_empty() {
+            chosen.clone_from(&self.configuration.captures);
+        }
+        self.tick();
+        match capture.text("state") {
+            Some("start") => self.quiet("captures start")?,
+            // Captures end with their transmission.
+            Some("stop") => {}
+            _ => return Err(capture.bad_at("state", "it is missing").into()),
+        }
+        let starts = capture.text("state") == Some("start");
+        for capture in chosen {
+            for pair in self.pairs.iter_mut().filter(|pair| pair.ports.contains(&capture.port)) {
+                let form = RingForm { ring_bytes: CAPTURE_BYTES, frame_bytes: capture.frame_bytes };
+                pair.capture = starts.then_some(form);
+            }
+        }
+        Ok(())
+    }
+
+    /// The frames that a port received in the last transmission, as a file (`CaptureRequest`).
+    ///
+    /// # Errors
+    /// The port has no capture, or its transmission goes on.
+    pub fn capture(&mut self, request: &Object, problems: Problems) -> Result<Vec<u8>, Refusal> {
+        accepted(problems)?;
+        self.tick();
+        let node = Node::new(request);
+        let name = node.needed("port_name")?;
+        let port = self.configuration.port(name);
+        let found = self.configuration.captures.iter().find(|it| Some(it.port) == port);
+        let capture =
+            found.ok_or_else(|| node.bad_at("port_name", format!("port '{name}' has no capture")))?;
+        let pair = self.pairs.iter().find(|pair| pair.ports.contains(&capture.port));
+        if pair.is_some_and(Pair::is_running) {
+            return Err(node.bad_at("port_name", "flows are being sent: stop them first").into());
+        }
+        let frames = pair.and_then(|pair| pair.captured(capture.port));
+        let frames = frames.ok_or_else(|| {
+            node.bad_at("port_name", "nothing was captured: start the capture before the flows")
+        })?;
+        let file = kpps_tester::received_of(name, frames, capture.is_pcapng);
+        file.map_err(|error| Refusal::failed(format!("the capture cannot be written: {error}")))
+    }
+
+    fn start(&mut self, flows: &BTreeSet<usize>) -> Result<(), Refusal> {
+        let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
+        let started =
+            self.pairs.iter_mut().try_for_each(|pair| pair.start(flows, &self.configuration, &self.rules));
+        self.keep_documents(&running);
+        started
+    }
+
+    /// The indices of the flows that a list names.
+    fn flows_named(&self, node: &Node<'_>, field: &str) -> Result<BTreeSet<usize>, Refusal> {
+        let flows = self.configuration.flows.iter().enumerate();
+        let known: BTreeMap<&str, usize> = flows.map(|(at, it)| (it.flow.name.as_str(), at)).collect();
+        let index = |name: &str| {
+            let found = known.get(name).copied();
+            found.ok_or_else(|| node.bad_at(field, format!("there is no flow '{name}'")).into())
+        };
+        node.texts(field).into_iter().map(index).collect()
+    }
+
+    /// The indices of the flows that a request names, or of all without names.
+    fn flows_asked(&self, node: &Node<'_>) -> Result<BTreeSet<usize>, Refusal> {
+        match node.texts("flow_names").is_empty() {
+            true => Ok((0..self.configuration.flows.len()).collect()),
+            false => self.flows_named(node, "flow_names"),
+        }
+    }
+
+    /// Reads the counts of running transmissions, and ends those that are through.
+    pub fn tick(&mut self) {
+        let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
+        self.pairs.iter_mut().for_each(|pair| pair.tick(&self.rules));
+        self.keep_documents(&running);
+    }
+
+    /// Ends all transmissions.
+    pub fn end(&mut self) {
+        let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
+        self.pairs.iter_mut().for_each(|pair| pair.finish(&self.rules));
+        self.keep_documents(&running);
+    }
+
+    /// Keeps the documents of transmissions that were running, and that are not any longer.
+    fn keep_documents(&mut self, running: &[bool]) {
+        for (pair, _) in self.pairs.iter().zip(running).filter(|(pair, was)| **was && !pair.is_running()) {
+            let Some(document) = &pair.document else { continue };
+            self.counted += 1;
+            let text = match kpps_documents::to_json(document) {
+                Ok(text) => text,
+                Err(error) => {
+                    (self.rules.log)(&format!("a document cannot be written: {error}"));
+                    continue;
+                }
+            };
+            if let Some(folder) = &self.rules.documents {
+                let path = folder.join(format!("transmission-{:04}.json", self.counted));
+                if let Err(error) = std::fs::write(&path, &text) {
+                    (self.rules.log)(&format!("cannot write {}: {error}", path.display()));
+                }
+            }
+            self.documents.push_back(text);
+            if self.documents.len() > MOST_DOCUMENTS {
+                self.documents.pop_front();
+            }
+        }
+    }
+
+    /// The last documents, the oldest first, as a list in JSON.
+    pub fn documents(&mut self) -> String {
+        self.tick();
+        let all: Vec<&str> = self.documents.iter().map(String::as_str).collect();
+        format!("[{}]", all.join(","))
+    }
+}
+
+/// The warnings of a request that is accepted.
+fn accepted(problems: Problems) -> Result<Warnings, Refusal> {
+    match problems.refused.is_empty() {
+        true => Ok(problems.warnings),
+        false => Err(Refusal { code: 400, lines: problems.refused }),
+    }
+}
+
+/// The values of a list in each message of another list.
+fn lists(object: &Object, outer: &str, inner: &str) -> Vec<Value> {
+    let Some(Value::List(all)) = object.get(outer) else { return Vec::new() };
+    let values = |value: &Value| match value {
+        Value::Object(object) => match object.get(inner) {
+            Some(Value::List(values)) => values.clone(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    all.iter().flat_map(values).collect()
+}
+
+/// The name of a flow.
+fn name_of(flow: &Object) -> Option<String> {
+    match flow.get("name") {
+        Some(Value::Text(name)) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// The messages of a list in a message.
+fn lists_of<'o>(object: &'o Object, field: &str) -> Vec<&'o Object> {
+    let Some(Value::Object(inner)) = object.get(field) else { return Vec::new() };
+    let Some(Value::List(all)) = inner.get(field) else { return Vec::new() };
+    all.iter()
+        .filter_map(|value| if let Value::Object(object) = value { Some(object) } else { None })
+        .collect()
+}

@@ -1,0 +1,342 @@
+//! Flows: their frames, rates and times.
+
+use super::headers::{stack, with_udp_checksum};
+use super::node::{Bad, Node};
+use kpps_frames::stack::{BadStack, Stack};
+use kpps_frames::{Mix, Size, rate};
+use kpps_methods::units::RateSpec;
+use kpps_ports::port::run::Shape;
+use kpps_tester::Stream;
+use std::time::Duration;
+
+/// Bytes between two frames on a wire: the models' smallest gap, and the only supported one.
+const GAP_BYTES: u64 = 12;
+/// The scale of the weights of sizes, which may be fractions.
+const WEIGHT_SCALE: f64 = 100.0;
+/// The most frames after which the sizes of a flow repeat.
+const MOST_SIZES: u64 = 200_000;
+/// The longest delay or duration.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The frames and times of a flow.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    stack: Stack,
+    sizes: Mix,
+    load: RateSpec,
+    length: Length,
+    start: Pause,
+    /// The metrics that it has.
+    pub metrics: Metrics,
+}
+
+/// The metrics of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Whether it has any.
+    pub is_enabled: bool,
+    /// The share of lost frames.
+    pub has_loss: bool,
+    /// Times from sending to receiving.
+    pub has_latency: bool,
+}
+
+/// How long a flow is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Length {
+    Frames(u64),
+    Time(Duration),
+    /// Bursts of this many frames with this pause between them, and their number if it is limited.
+    Bursts(u64, Pause, Option<u64>),
+    Endless,
+}
+
+/// A time, or the time that bytes take on the link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pause {
+    Bytes(f64),
+    Ns(f64),
+}
+
+impl Pause {
+    fn seconds(self, bits_per_s: u64) -> f64 {
+        match self {
+            Self::Bytes(bytes) => bytes * 8.0 / bits_per_s as f64,
+            Self::Ns(ns) => ns / 1e9,
+        }
+    }
+}
+
+impl Flow {
+    /// Reads a flow, without its ends.
+    ///
+    /// # Errors
+    /// The place and what is wrong.
+    pub fn read(node: &Node<'_>, warn: &mut dyn FnMut(Bad)) -> Result<Self, Bad> {
+        let mut stack = stack(node)?;
+        let sizes = sizes(node, stack.least())?;
+        let smallest = sizes.parts().iter().map(|part| part.0).min().unwrap_or(Size::MIN);
+        if smallest < stack.least() {
+            let (size, least) = (smallest.bytes_with_fcs(), stack.least().bytes_with_fcs());
+            return Err(node.bad_at("size", BadStack::Small(size, least)));
+        }
+        match with_udp_checksum(node, &stack) {
+            Some(other) if other.least() <= smallest => stack = other,
+            Some(other) => warn(node.bad_at(
+                "size",
+                format!(
+                    "the frames have no UDP checksum: give at least {} bytes for one",
+                    other.least().bytes_with_fcs()
+                ),
+            )),
+            None => {}
+        }
+        let (length, start) = length(&node.child("duration"))?;
+        if let Length::Bursts(..) = length {
+            warn(
+                node.bad_at(
+                    "duration.burst",
+                    "the frames of a burst are sent at once, not at the flow's rate",
+                ),
+            );
+        }
+        let metrics = node.child("metrics");
+        Ok(Self {
+            name: node.needed("name")?.to_owned(),
+            stack,
+            sizes,
+            load: load(&node.child("rate"))?,
+            length,
+            start,
+            metrics: Metrics {
+                is_enabled: metrics.flag("enable"),
+                has_loss: metrics.flag("loss"),
+                has_latency: metrics.child("latency").flag("enable"),
+            },
+        })
+    }
+
+    /// Its sizes.
+    pub fn sizes(&self) -> &Mix {
+        &self.sizes
+    }
+
+    /// The same flow with the rate of another, or its sizes.
+    ///
+    /// # Errors
+    /// The place and what is wrong.
+    pub fn updated(mut self, node: &Node<'_>, property: &str) -> Result<Self, Bad> {
+        match property {
+            "rate" => self.load = load(&node.child("rate"))?,
+            _ => self.sizes = sizes(node, self.stack.least())?,
+        }
+        Ok(self)
+    }
+
+    /// Its stream from a port, 0 or 1, on a link of this speed in bit/s.
+    pub fn stream(&self, from: usize, bits_per_s: u64) -> Stream {
+        let line_pps = self.sizes.line_rate_pps(bits_per_s);
+        let pps = self.load.pps(line_pps, self.sizes.mean_bytes_with_fcs());
+        let (mut shape, mut load_pps, mut duration, mut count) = (Shape::Constant, pps, None, None);
+        match self.length {
+            Length::Frames(frames) => count = Some(frames),
+            Length::Time(time) => duration = Some(time),
+            Length::Bursts(frames, pause, bursts) => {
+                shape = Shape::Bursts(frames);
+                // The mean rate of bursts that take their time at the flow's rate, and the pauses.
+                load_pps = frames as f64 / (frames as f64 / pps + pause.seconds(bits_per_s));
+                count = bursts.map(|bursts| bursts.saturating_mul(frames));
+            }
+            Length::Endless => {}
+        }
+        Stream {
+            name: self.name.clone(),
+            from,
+            stack: self.stack.clone(),
+            sizes: self.sizes.clone(),
+            load: RateSpec::Pps(load_pps),
+            shape,
+            start: Duration::try_from_secs_f64(self.start.seconds(bits_per_s)).unwrap_or(LONGEST),
+            phase: 0.0,
+            probe: false,
+            duration,
+            count,
+        }
+    }
+
+    /// Bytes of the first `frames` frames, with FCS.
+    pub fn bytes(&self, frames: u64) -> u64 {
+        if let Some(size) = self.sizes.only() {
+            return frames.saturating_mul(size.bytes_with_fcs().into());
+        }
+        let period = self.sizes.period();
+        let sum = |sizes: &[Size]| sizes.iter().map(|size| u64::from(size.bytes_with_fcs())).sum::<u64>();
+        let count = period.len() as u64;
+        let rest = period.get(..(frames % count.max(1)) as usize).unwrap_or_default();
+        (frames / count.max(1)).saturating_mul(sum(&period)).saturating_add(sum(rest))
+    }
+}
+
+/// How long a stream lasts from its trial's beginning, in s; `None` without an end.
+pub fn seconds(stream: &Stream) -> Option<f64> {
+    let of_count = stream.count.map(|count| count as f64 / stream.pps());
+    let of_time = stream.duration.map(|time| time.as_secs_f64());
+    let length = match (of_count, of_time) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    Some(length? + stream.start.as_secs_f64())
+}
+
+/// The sizes of a flow. Without a size they are those that the models give, or the smallest for its headers.
+fn sizes(flow: &Node<'_>, least: Size) -> Result<Mix, Bad> {
+    let node = flow.child("size");
+    let size = |bytes: u64, node: &Node<'_>, field: &str| {
+        let (smallest, largest) = (Size::MIN.bytes_with_fcs(), Size::MAX.bytes_with_fcs());
+        match u32::try_from(bytes).ok().filter(|bytes| (smallest..=largest).contains(bytes)) {
+            Some(bytes) => Ok(Size::with_fcs(bytes as u16)),
+            None => Err(node.bad_at(field, format!("{bytes} bytes: give {smallest} to {largest}, with FCS"))),
+        }
+    };
+    let range = |node: &Node<'_>, [first, last]: [&str; 2], step: u64| {
+        let [low, high] = [(first, 64), (last, 1518)].map(|(field, usual)| {
+            let bytes = node.uint(field).unwrap_or(usual);
+            size(bytes, node, field).map(|size| u64::from(size.bytes_with_fcs()))
+        });
+        let (low, high) = (low?, high?);
+        if low > high || step == 0 {
+            return Err(node.bad(format!("{first} is larger than {last}, or the step is 0")));
+        }
+        let all = (low..=high).step_by(step as usize).map(|bytes| Size::with_fcs(bytes as u16));
+        Mix::of_frames(format!("{low} to {high}"), all).ok_or_else(|| node.bad("there is no size"))
+    };
+    match node.choice("fixed")? {
+        "fixed" => match node.uint("fixed") {
+            Some(bytes) => Ok(Mix::fixed(size(bytes, &node, "fixed")?)),
+            None => Ok(Mix::fixed(least.max(Size::MIN))),
+        },
+        "increment" => {
+            let node = node.child("increment");
+            range(&node, ["start", "end"], node.uint("step").unwrap_or(1))
+        }
+        "random" => range(&node.child("random"), ["min", "max"], 1),
+        _ => weighted(&node.child("weight_pairs"), &size),
+    }
+}
+
+/// Sizes with weights, which may be fractions. Sizes of the models that are below the smallest are sent as
+/// the smallest.
+fn weighted(node: &Node<'_>, size: &dyn Fn(u64, &Node<'_>, &str) -> Result<Size, Bad>) -> Result<Mix, Bad> {
+    let mut pairs: Vec<(Size, f64)> = Vec::new();
+    let name = match node.choice("predefined")? {
+        "predefined" => {
+            let name = node.text("predefined").unwrap_or("imix");
+            let known: &[(u16, f64)] = match name {
+                "ipsec_imix" => &[(90, 58.67), (92, 2.0), (594, 23.66), (1418, 15.67)],
+                "ipv6_imix" => &[(64, 58.67), (496, 2.0), (594, 23.66), (1518, 15.67)],
+                "standard_imix" => &[(64, 60.67), (594, 23.66), (1518, 15.67)],
+                "tcp_imix" => &[(90, 58.67), (92, 2.0), (594, 23.66), (1518, 15.67)],
+                _ => &[(64, 7.0), (570, 4.0), (1518, 1.0)],
+            };
+            pairs.extend(known.iter().map(|(bytes, weight)| (Size::with_fcs(*bytes), *weight)));
+            name.to_owned()
+        }
+        _ => {
+            for pair in node.children("custom") {
+                let weight = pair.float("weight").unwrap_or(1.0);
+                if !(weight > 0.0 && weight <= 1e6) {
+                    return Err(
+                        pair.bad_at("weight", format!("{weight}: give a number above 0, at most 1000000"))
+                    );
+                }
+                pairs.push((size(pair.uint("size").unwrap_or(64), &pair, "size")?, weight));
+            }
+            "custom".to_owned()
+        }
+    };
+    let weights: Vec<u64> =
+        pairs.iter().map(|(_, weight)| ((weight * WEIGHT_SCALE).round() as u64).max(1)).collect();
+    let divisor = weights.iter().fold(0, |a, b| gcd(a, *b)).max(1);
+    let total: u64 = weights.iter().map(|weight| weight / divisor).sum();
+    if total > MOST_SIZES {
+        return Err(node.bad(format!("the weights together are above {MOST_SIZES} hundredths")));
+    }
+    let frames = pairs
+        .iter()
+        .zip(&weights)
+        .flat_map(|((size, _), weight)| std::iter::repeat_n(*size, (weight / divisor) as usize));
+    Mix::of_frames(name, frames).ok_or_else(|| node.bad("there is no size"))
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    x
+}
+
+/// The rate of a flow. Bits are those of layer 1: the models' least rate of 672 bit/s is one smallest frame
+/// with preamble and gap.
+fn load(node: &Node<'_>) -> Result<RateSpec, Bad> {
+    let choice = node.choice("pps")?;
+    let number = |usual: f64| node.float(choice).unwrap_or(usual);
+    let (load, most) = match choice {
+        "pps" => (RateSpec::Pps(number(1000.0)), 1e12),
+        "bps" => (RateSpec::L1(number(1e9)), 1e12),
+        "kbps" => (RateSpec::L1(number(1e6) * 1e3), 1e9),
+        "mbps" => (RateSpec::L1(number(1e3) * 1e6), 1e6),
+        "gbps" => (RateSpec::L1(number(1.0) * 1e9), 1e3),
+        _ => (RateSpec::Percent(number(100.0)), 100.0),
+    };
+    let rate = number(1.0);
+    match rate > 0.0 && rate <= most {
+        true => Ok(load),
+        false => Err(node.bad_at(choice, format!("{rate}: give a number above 0, at most {most}"))),
+    }
+}
+
+/// How long a flow is sent, and when it begins.
+fn length(node: &Node<'_>) -> Result<(Length, Pause), Bad> {
+    let choice = node.choice("continuous")?;
+    let of = node.child(choice);
+    if let Some(gap) = of.uint("gap").filter(|gap| *gap != GAP_BYTES) {
+        return Err(of.bad_at("gap", format!("{gap}: only {GAP_BYTES} bytes between frames are supported")));
+    }
+    let pause = |node: Node<'_>, usual: f64| {
+        let choice = node.choice("bytes")?;
+        let number = node.float(choice).unwrap_or(usual);
+        let pause = match choice {
+            "nanoseconds" => Pause::Ns(number),
+            "microseconds" => Pause::Ns(number * 1e3),
+            _ => Pause::Bytes(number),
+        };
+        match number >= 0.0 && pause.seconds(rate::GIGABIT) <= LONGEST.as_secs_f64() {
+            true => Ok(pause),
+            false => Err(node.bad_at(choice, format!("{number}: give a number from 0 on, at most 30 days"))),
+        }
+    };
+    let packets = |field: &str| match of.uint(field).unwrap_or(1) {
+        0 => Err(of.bad_at(field, "0: give at least 1")),
+        packets => Ok(packets),
+    };
+    let length = match choice {
+        "fixed_packets" => Length::Frames(packets("packets")?),
+        "fixed_seconds" => {
+            let seconds = of.float("seconds").unwrap_or(1.0);
+            let time = Duration::try_from_secs_f64(seconds).ok();
+            let time = time.filter(|time| !time.is_zero() && *time <= LONGEST);
+            Length::Time(time.ok_or_else(|| {
+                of.bad_at("seconds", format!("{seconds}: give a number above 0, at most 30 days"))
+            })?)
+        }
+        "burst" => {
+            let gap = pause(of.child("inter_burst_gap"), GAP_BYTES as f64)?;
+            Length::Bursts(packets("packets")?, gap, of.uint("bursts").filter(|bursts| *bursts > 0))
+        }
+        _ => Length::Endless,
+    };
+    Ok((length, pause(of.child("delay"), 0.0)?))
+}

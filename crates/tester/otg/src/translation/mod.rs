@@ -1,0 +1,253 @@
+//! From configurations of the Open Traffic Generator models to ports, stations and streams. It has no input
+//! or output.
+
+mod devices;
+mod flow;
+mod headers;
+mod node;
+mod patterns;
+
+pub use devices::{Device, Station};
+pub use flow::{Flow, Metrics, seconds};
+pub use node::{Bad, Node};
+
+use crate::problems::Problems;
+use crate::value::Object;
+use kpps_tester::MOST_STREAMS;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most ports of a configuration, and the most devices.
+const MOST_PORTS: usize = 1000;
+
+/// A configuration, as far as it was accepted.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// The ports.
+    pub ports: Vec<Port>,
+    /// The stations.
+    pub devices: Vec<Device>,
+    /// The ports whose frames can be captured.
+    pub captures: Vec<Capture>,
+    /// The flows, each between two of the ports.
+    pub flows: Vec<Placed>,
+}
+
+/// A port of a configuration.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// The name by which the server knows it.
+    pub location: String,
+}
+
+/// A port whose frames can be captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The index of the port.
+    pub port: usize,
+    /// The most bytes that are kept of a frame, without FCS; `None`: all of them.
+    pub frame_bytes: Option<usize>,
+    /// Whether the format is pcapng in place of pcap.
+    pub is_pcapng: bool,
+}
+
+/// A flow between two ports.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The flow.
+    pub flow: Flow,
+    /// The indices of the sending and the receiving port.
+    pub ports: [usize; 2],
+    /// The stations at both ends, if the flow is between stations.
+    pub stations: Option<[Station; 2]>,
+}
+
+impl Configuration {
+    /// Translates a configuration. Mistakes are added to `problems`; without mistakes, the configuration is
+    /// complete.
+    pub fn read(config: &Object, problems: &mut Problems) -> Self {
+        let node = Node::new(config);
+        let mut all = Self::default();
+        for list in ["ports", "devices", "captures"] {
+            if node.children(list).len() > MOST_PORTS {
+                problems.wrong(node.bad_at(list, format!("there are more than {MOST_PORTS}")).0);
+                return all;
+            }
+        }
+        for port in node.children("ports") {
+            match read_port(&port, &all.ports) {
+                Ok(port) => all.ports.push(port),
+                Err(bad) => problems.wrong(bad.0),
+            }
+        }
+        for capture in node.children("captures") {
+            match read_capture(&capture, &all) {
+                Ok(captures) => all.captures.extend(captures),
+                Err(bad) => problems.wrong(bad.0),
+            }
+        }
+        for device in node.children("devices") {
+            match Device::read(&device, &all.ports, &all.devices) {
+                Ok(devices) => all.devices.extend(devices),
+                Err(bad) => problems.wrong(bad.0),
+            }
+        }
+        all.append(&node.children("flows"), problems);
+        all
+    }
+
+    /// Adds flows.
+    pub fn append(&mut self, flows: &[Node<'_>], problems: &mut Problems) {
+        let mut names: BTreeSet<String> = self.flows.iter().map(|it| it.flow.name.clone()).collect();
+        let mut links = Links::default();
+        self.flows.iter().for_each(|flow| links.add(flow.ports));
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        self.flows.iter().for_each(|flow| *counts.entry(flow.ports[0]).or_default() += 1);
+        for node in flows {
+            let placed = self.place(node, problems).and_then(|placed| {
+                if !names.insert(placed.flow.name.clone()) {
+                    return Err(node.bad_at("name", format!("'{}' is the name of two flows", placed.flow.name)));
+                }
+                let [from, to] = placed.ports;
+                let name = |at: usize| self.ports.get(at).map_or("", |port| port.name.as_str());
+                if let Some((port, other)) = links.conflict(placed.ports) {
+                    return Err(node.bad_at("tx_rx", format!(
+                        "a flow between {} and {}, but other flows connect {} with {}: a port may have flows with one other port only",
+                        name(from), name(to), name(port), name(other)
+                    )));
+                }
+                let count = counts.entry(from).or_default();
+                *count += 1;
+                if *count > MOST_STREAMS {
+                    return Err(node.bad(format!("there are more than {MOST_STREAMS} flows from {}", name(from))));
+                }
+                links.add(placed.ports);
+                Ok(placed)
+            });
+            match placed {
+                Ok(placed) => self.flows.push(placed),
+                Err(bad) => problems.wrong(bad.0),
+            }
+        }
+    }
+
+    /// Reads a flow with its ends.
+    fn place(&self, node: &Node<'_>, problems: &mut Problems) -> Result<Placed, Bad> {
+        let flow = Flow::read(node, &mut |bad| problems.note(bad.0))?;
+        let tx_rx = node.child("tx_rx");
+        if !tx_rx.is_present() {
+            return Err(tx_rx.bad("it is missing"));
+        }
+        let choice = tx_rx.choice("port")?;
+        let ends = tx_rx.child(choice);
+        if choice == "device" {
+            let stations = devices::ends(&ends, &self.devices)?;
+            let ports = [stations[0].port, stations[1].port];
+            different(&ends, ports)?;
+            return Ok(Placed { flow, ports, stations: Some(stations) });
+        }
+        let port = |field: &str, name: &str| {
+            self.port(name).ok_or_else(|| ends.bad_at(field, format!("there is no port '{name}'")))
+        };
+        let (from, names) = (ends.needed("tx_name")?, ends.texts("rx_names"));
+        let to = match (ends.text("rx_name"), &names[..]) {
+            (Some(name), []) => port("rx_name", name)?,
+            (None, [name]) => port("rx_names", name)?,
+            (Some(name), [same]) if name == *same => port("rx_name", name)?,
+            (None, []) => return Err(ends.bad_at("rx_name", "it is missing: kpps counts frames at a port")),
+            _ => return Err(ends.bad_at("rx_names", "several receiving ports are not supported")),
+        };
+        let ports = [port("tx_name", from)?, to];
+        different(&ends, ports)?;
+        Ok(Placed { flow, ports, stations: None })
+    }
+
+    /// Changes the rates or sizes of flows.
+    pub fn update(&mut self, update: &Node<'_>, problems: &mut Problems) {
+        let properties: BTreeSet<&str> = update.texts("property_names").into_iter().collect();
+        let flows = self.flows.iter_mut().map(|placed| (placed.flow.name.clone(), placed));
+        let mut flows: BTreeMap<String, &mut Placed> = flows.collect();
+        for node in update.children("flows") {
+            let name = node.text("name").unwrap_or_default();
+            let Some(placed) = flows.get_mut(name) else {
+                problems.wrong(node.bad_at("name", format!("there is no flow '{name}'")).0);
+                continue;
+            };
+            for property in &properties {
+                match placed.flow.clone().updated(&node, property) {
+                    Ok(flow) => placed.flow = flow,
+                    Err(bad) => problems.wrong(bad.0),
+                }
+            }
+        }
+    }
+
+    /// The index of the port with this name.
+    pub fn port(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|port| port.name == name)
+    }
+
+    /// The pairs of ports that flows connect: the port with the smaller index first.
+    pub fn pairs(&self) -> Vec<[usize; 2]> {
+        let pairs: BTreeSet<_> = self.flows.iter().map(|it| sorted(it.ports)).collect();
+        pairs.into_iter().collect()
+    }
+}
+
+/// A pair with the smaller index first.
+pub fn sorted(mut ports: [usize; 2]) -> [usize; 2] {
+    ports.sort_unstable();
+    ports
+}
+
+fn different(ends: &Node<'_>, [from, to]: [usize; 2]) -> Result<(), Bad> {
+    match from == to {
+        true => Err(ends.bad("a flow goes from one port to another, not to the same")),
+        false => Ok(()),
+    }
+}
+
+fn read_port(node: &Node<'_>, others: &[Port]) -> Result<Port, Bad> {
+    let name = node.needed("name")?.to_owned();
+    let location = node.needed("location")?.to_owned();
+    if others.iter().any(|other| other.name == name) {
+        return Err(node.bad_at("name", format!("'{name}' is the name of two ports")));
+    }
+    if others.iter().any(|other| other.location == location) {
+        return Err(node.bad_at("location", format!("two ports are at '{location}'")));
+    }
+    Ok(Port { name, location })
+}
+
+fn read_capture(node: &Node<'_>, all: &Configuration) -> Result<Vec<Capture>, Bad> {
+    let capture = |name: &str| {
+        let port =
+            all.port(name).ok_or_else(|| node.bad_at("port_names", format!("there is no port '{name}'")))?;
+        if all.captures.iter().any(|other| other.port == port) {
+            return Err(node.bad_at("port_names", format!("port '{name}' has two captures")));
+        }
+        let frame_bytes = node.uint("packet_size").and_then(|bytes| usize::try_from(bytes).ok());
+        Ok(Capture { port, frame_bytes, is_pcapng: node.text("format") == Some("pcapng") })
+    };
+    node.texts("port_names").into_iter().map(capture).collect()
+}
+
+/// Which ports flows connect.
+#[derive(Default)]
+struct Links(BTreeMap<usize, usize>);
+
+impl Links {
+    fn add(&mut self, [a, b]: [usize; 2]) {
+        self.0.insert(a, b);
+        self.0.insert(b, a);
+    }
+
+    /// A port of these two that is connected with a third, and the third.
+    fn conflict(&self, [a, b]: [usize; 2]) -> Option<(usize, usize)> {
+        let third = |port: usize, other: usize| {
+            self.0.get(&port).filter(|it| **it != other).map(|third| (port, *third))
+        };
+        third(a, b).or_else(|| third(b, a))
+    }
+}
