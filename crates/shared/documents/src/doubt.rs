@@ -21,6 +21,14 @@ pub enum Doubt {
         /// The number of frames that the generator could not send in time.
         frames: u64,
     },
+    /// More than 0.1 % of the frames, or more than the allowed share, were sent more than 1 ms after their
+    /// times, where late frames are sent: the load was another one than was asked for.
+    Late {
+        /// The number of these frames.
+        frames: u64,
+        /// The longest delay, in ns.
+        longest_ns: u64,
+    },
     /// The tester could not receive all frames: its receive overflow, or its possible overflow, is above 0.1
     /// %.
     Receiver,
@@ -126,6 +134,10 @@ impl Doubt {
             Self::Disturbed { how, frames } => {
                 format!("{how}, and the generator could not send {frames} frames in time")
             }
+            Self::Late { frames, longest_ns } => format!(
+                "{frames} frames were sent more than 1 ms late, by up to {:.1} ms: the load was another one than was asked for",
+                *longest_ns as f64 / 1e6
+            ),
             Self::QueuesGrew { frames } => format!(
                 "queues grew by {frames} frames during the measurement: the load is above the sustained rate"
             ),

@@ -83,6 +83,17 @@ impl Mix {
         (!counts.is_empty()).then(|| Self { name: Cow::Owned(name), parts: counts.into_iter().collect() })
     }
 
+    /// One frame of each of these sizes, in this order, with a name; `None` without frames, with one below
+    /// the smallest size, or with a size twice.
+    pub fn in_order(name: String, sizes: Vec<Size>) -> Option<Self> {
+        let mut sorted = sizes.clone();
+        sorted.sort();
+        sorted.dedup();
+        let is_good = sorted.first().is_some_and(|least| *least >= Size::MIN) && sorted.len() == sizes.len();
+        let parts = sizes.into_iter().map(|size| (size, 1)).collect();
+        is_good.then_some(Self { name: Cow::Owned(name), parts })
+    }
+
     /// The mix's name, which [`FromStr`] reads back (not that of a capture).
     pub fn name(&self) -> &str {
         &self.name

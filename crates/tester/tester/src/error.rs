@@ -83,6 +83,9 @@ pub enum Error {
         "{0} cannot take part in a trial of several streams: only packet, AF_XDP and card ports of this host can"
     )]
     NoStreams(String),
+    /// Probes have no rate of their own where frames are sent as fast as possible.
+    #[error("probes keep their rate beside a load that is a rate, not beside as many frames as possible")]
+    NoProbes,
     /// A port cannot send late frames late.
     #[error("{0} leaves out late frames: only ports of this host send them late")]
     NoLate(String),

@@ -67,10 +67,11 @@ impl Lab {
     /// The configuration is wrong, asks for too much, or a port cannot be opened. There is no configuration
     /// then.
     pub fn set_config(&mut self, given: Object, mut problems: Problems) -> Result<Warnings, Refusal> {
-        self.end();
-        self.forget();
+        // A configuration that is refused changes nothing.
         let configuration = Configuration::read(&given, &mut problems);
         let warnings = accepted(problems)?;
+        self.check_ports(&configuration)?;
+        self.end();
         self.take(given, configuration)?;
         Ok(warnings)
     }
@@ -81,13 +82,18 @@ impl Lab {
         (self.configuration, self.given) = (Configuration::default(), Object::new("Config"));
     }
 
+    /// Refuses a configuration with ports that this server does not have.
+    fn check_ports(&self, configuration: &Configuration) -> Result<(), Refusal> {
+        let is_known = |location: &str| self.rules.ports.iter().any(|known| known.location == location);
+        match configuration.ports.iter().enumerate().find(|(_, port)| !is_known(&port.location)) {
+            Some((at, port)) => Err(unknown(at, &port.location, &self.rules)),
+            None => Ok(()),
+        }
+    }
+
     /// Takes a configuration, and opens its ports.
     fn take(&mut self, given: Object, configuration: Configuration) -> Result<(), Refusal> {
-        for (at, port) in configuration.ports.iter().enumerate() {
-            if !self.rules.ports.iter().any(|known| known.location == port.location) {
-                return Err(unknown(at, &port.location, &self.rules));
-            }
-        }
+        self.check_ports(&configuration)?;
         // The old ports are closed first: new ones may be the same. If they cannot be opened, there is no
         // configuration.
         self.forget();

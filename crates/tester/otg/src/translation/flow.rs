@@ -190,6 +190,17 @@ pub fn seconds(stream: &Stream) -> Option<f64> {
     Some(length? + stream.start.as_secs_f64())
 }
 
+/// These sizes once each, in an order in which large and small ones alternate: any number of frames in a row
+/// has about the mean of all.
+fn mixed(sizes: &[Size]) -> Vec<Size> {
+    let count = sizes.len();
+    // Steps of the golden section reach each place once if step and count have no common divisor.
+    let divides = |step: usize| (2..=step).any(|it| step.is_multiple_of(it) && count.is_multiple_of(it));
+    let golden = (count as f64 * 0.618) as usize;
+    let step = (1..=golden.max(1)).rev().find(|step| !divides(*step)).unwrap_or(1);
+    (0..count).filter_map(|n| sizes.get(n * step % count).copied()).collect()
+}
+
 /// The sizes of a flow. Without a size they are those that the models give, or the smallest for its headers.
 fn sizes(flow: &Node<'_>, least: Size) -> Result<Mix, Bad> {
     let node = flow.child("size");
@@ -200,7 +211,7 @@ fn sizes(flow: &Node<'_>, least: Size) -> Result<Mix, Bad> {
             None => Err(node.bad_at(field, format!("{bytes} bytes: give {smallest} to {largest}, with FCS"))),
         }
     };
-    let range = |node: &Node<'_>, [first, last]: [&str; 2], step: u64| {
+    let range = |node: &Node<'_>, [first, last]: [&str; 2], step: u64, is_mixed: bool| {
         let [low, high] = [(first, 64), (last, 1518)].map(|(field, usual)| {
             let bytes = node.uint(field).unwrap_or(usual);
             size(bytes, node, field).map(|size| u64::from(size.bytes_with_fcs()))
@@ -209,8 +220,10 @@ fn sizes(flow: &Node<'_>, least: Size) -> Result<Mix, Bad> {
         if low > high || step == 0 {
             return Err(node.bad(format!("{first} is larger than {last}, or the step is 0")));
         }
-        let all = (low..=high).step_by(step as usize).map(|bytes| Size::with_fcs(bytes as u16));
-        Mix::of_frames(format!("{low} to {high}"), all).ok_or_else(|| node.bad("there is no size"))
+        let all: Vec<_> =
+            (low..=high).step_by(step as usize).map(|bytes| Size::with_fcs(bytes as u16)).collect();
+        let all = if is_mixed { mixed(&all) } else { all };
+        Mix::in_order(format!("{low} to {high}"), all).ok_or_else(|| node.bad("there is no size"))
     };
     match node.choice("fixed")? {
         "fixed" => match node.uint("fixed") {
@@ -219,9 +232,9 @@ fn sizes(flow: &Node<'_>, least: Size) -> Result<Mix, Bad> {
         },
         "increment" => {
             let node = node.child("increment");
-            range(&node, ["start", "end"], node.uint("step").unwrap_or(1))
+            range(&node, ["start", "end"], node.uint("step").unwrap_or(1), false)
         }
-        "random" => range(&node.child("random"), ["min", "max"], 1),
+        "random" => range(&node.child("random"), ["min", "max"], 1, true),
         _ => weighted(&node.child("weight_pairs"), &size),
     }
 }

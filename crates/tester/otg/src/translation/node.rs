@@ -142,7 +142,7 @@ impl<'o> Node<'o> {
     /// and else this one.
     ///
     /// # Errors
-    /// `choice` names another field than the one that is present.
+    /// `choice` names another field than one that is present, or several are present without it.
     pub fn choice(&self, default: &'static str) -> Result<&'o str, Bad> {
         let Some(object) = self.object else { return Ok(default) };
         let names = object.message.field("choice").map(|field| &field.kind);
@@ -152,6 +152,12 @@ impl<'o> Node<'o> {
         };
         let mut present = object.fields.iter().map(|(field, _)| field.name).filter(|name| is_choice(name));
         match (self.text("choice"), present.next(), present.next()) {
+            (Some(choice), Some(other), _) if other != choice => {
+                Err(self.bad_at(other, format!("it is given, and choice is {choice}")))
+            }
+            (Some(choice), Some(_), Some(other)) => {
+                Err(self.bad_at(other, format!("it is given, and choice is {choice}")))
+            }
             (Some(choice), ..) => Ok(choice),
             (None, Some(only), None) => Ok(only),
             (None, Some(one), Some(other)) => {

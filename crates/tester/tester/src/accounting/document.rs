@@ -12,11 +12,11 @@ use kpps_documents::detail::{
     LossTimes, SizeCount, StreamCount, TrialReplay,
 };
 use kpps_documents::run::Lateness;
-use kpps_documents::{Cpu, Doubt, Environment, FlowLatency, Ledger, Probe, Trial};
+use kpps_documents::{Cpu, Doubt, Environment, FlowLatency, Ledger, Probe, TESTER_RATIO, Trial};
 use kpps_frames::Mix;
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
-use kpps_ports::port::run::{self, Late, Shape};
+use kpps_ports::port::run::{self, FEW, Late, Shape};
 use std::time::Duration;
 
 /// The result of a load; `None` if no frame was due. Damaged frames count as lost in the result and as
@@ -50,6 +50,10 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let is_steady = !is_changed && !matches!(offer.shape, Shape::Ramp(..) | Shape::Then(..));
     let offered_pps = match offer.load.rate {
         Rate::Pps(pps) if is_steady && offer.streams.is_empty() => pps * outcome.directions.len() as f64,
+        // Late frames were due before the end.
+        _ if offer.late == Late::Send && outcome.complete && offer.control.is_none() => {
+            sum(|direction| direction.sent.intended) as f64 / whole_s.min(seconds)
+        }
         _ => sum(|direction| direction.sent.intended) as f64 / seconds,
     };
     let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));
@@ -212,6 +216,7 @@ fn times_of(losses: &Losses, begun_ps: u64, (from, to): (Duration, Duration)) ->
 /// The doubts about the result.
 fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
     let mut doubts = Doubt::about(result, outcome.link_changes());
+    doubts.extend(late(result, outcome));
     let frames = outcome.directions.iter().map(|direction| direction.either).sum();
     doubts.extend((frames > 0).then_some(Doubt::Either { frames }));
     doubts.extend(outcome.directions.iter().flat_map(|direction| direction.received.findings.doubts()));
@@ -224,6 +229,16 @@ fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
     let unbelievable = outcome.counted.unbelievable.iter().cloned();
     doubts.extend(unbelievable.map(|values| Doubt::Unbelievable { values }));
     doubts
+}
+
+/// The doubt about a trial of which too many frames were sent late.
+fn late(result: &Trial, outcome: &Outcome) -> Option<Doubt> {
+    let all = outcome.directions.iter().filter_map(|direction| direction.sent.lateness);
+    let all = all.reduce(|one, other| one.and(&other)).map(lateness)?;
+    let most = result.max_shortfall.unwrap_or(TESTER_RATIO) * result.sent as f64;
+    // As where late frames are left out, a few may be late.
+    (all.frames > FEW && all.frames as f64 > most)
+        .then_some(Doubt::Late { frames: all.frames, longest_ns: all.longest_ns })
 }
 
 /// The frames that were kept of a trial, in this file.

@@ -429,9 +429,6 @@ impl Watch for Until<'_> {
         }
         !self.report.state().is_abandoned() && !self.report.state().control().is_some_and(StreamControl::ends)
     }
-    fn sends_rest(&self) -> bool {
-        !self.report.state().is_abandoned()
-    }
     fn begins(&mut self, since_epoch: Duration) {
         self.begun = since_epoch;
     }

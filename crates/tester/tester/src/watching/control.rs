@@ -100,7 +100,7 @@ impl StreamControl {
         self.change(streams, Change::Start);
     }
 
-    /// Stops streams. Frames that are due already are still sent.
+    /// Stops streams. Frames that are due and not late are still sent.
     pub fn stop(&self, streams: &[usize]) {
         self.change(streams, Change::Stop);
     }

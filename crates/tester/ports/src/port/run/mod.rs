@@ -35,8 +35,8 @@ pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
 pub use numbers::{Numbers, SentNumbers};
 pub use part::{PartTimetables, PlanPart};
 pub use plan::{Change, Late, SendPlan, StreamPlan, Timetables};
-pub use schedule::{LATE, Lateness};
-pub use send::{FEW, Sent, send, send_and_listen, send_part_and_listen};
+pub use schedule::{FEW, LATE, Lateness};
+pub use send::{Sent, send, send_and_listen, send_part_and_listen};
 pub use shape::{Shape, Times, Timetable};
 pub use steady::{
     Aside, Near, Pinned, Steady, left_raised, pin_core, prefer, restore_priority, use_cores, use_cpus,
@@ -79,11 +79,6 @@ pub trait Watch {
     fn at_most(&self) -> Option<Duration>;
     /// Whether to go on. It is asked some times a second.
     fn go_on(&mut self, glance: &Glance) -> bool;
-    /// Whether the rest of the frames that were due is still sent when it has ended the run, where no frame
-    /// may be left out.
-    fn sends_rest(&self) -> bool {
-        false
-    }
     /// Whether it wants to know the counters of the ports, each time before it is asked whether to go on.
     fn wants_counters(&self) -> bool {
         false
@@ -125,9 +120,6 @@ impl<W: Watch + ?Sized> Watch for &mut W {
     }
     fn go_on(&mut self, glance: &Glance) -> bool {
         (**self).go_on(glance)
-    }
-    fn sends_rest(&self) -> bool {
-        (**self).sends_rest()
     }
     fn wants_counters(&self) -> bool {
         (**self).wants_counters()

@@ -30,7 +30,8 @@ pub struct SendPlan {
     /// The fate of frames that are late.
     pub late: Late,
     /// Whether streams can be started, stopped and changed meanwhile ([`Change`]). Then sending does not end
-    /// with the last frame. Only where frames are paced.
+    /// with the last frame, and streams without a number of frames leave out late frames in any case. Only
+    /// where frames are paced.
     pub live: bool,
     /// The origin of the times in tags, if it is not the start: sender and receiver then share a clock. If it
     /// is in the future, sending begins at that time.
@@ -45,7 +46,7 @@ pub enum Change {
     /// The stream with this index in the plan begins anew, with its delay, duration and count, unless it
     /// sends already. Its frames go on with the next sequence number.
     Start(usize),
-    /// The stream with this index sends no more frames than are due already.
+    /// The stream with this index ends. Its frames that are due and not late are still sent.
     Stop(usize),
     /// The stream with this index has this rate in frames per second from now on.
     Rate(usize, f64),
@@ -255,6 +256,11 @@ impl Timetables {
     #[inline]
     pub(super) fn time_of(&mut self, stream: usize, frame: u64) -> Option<f64> {
         self.streams.get_mut(stream)?.time_of(frame)
+    }
+
+    /// Frames of a stream that are due before a time. Times must not decrease.
+    pub(super) fn due_before(&mut self, stream: usize, s: f64) -> u64 {
+        self.streams.get_mut(stream).map_or(0, |stream| whole(stream.before(s)) as u64)
     }
 
     /// Frames that are due before a time. Times must not decrease.

@@ -1,7 +1,7 @@
 //! Which frame of a plan comes next, and when it is due.
 
 use super::gaps::Recorder;
-use super::plan::{Change, SendPlan, StreamPlan, Timetables};
+use super::plan::{Change, Late, SendPlan, StreamPlan, Timetables};
 use super::shape::Timetable;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,6 +11,11 @@ use std::time::Duration;
 /// later frame is not sent and counts as shortfall. So the load is never stretched over a longer time, and no
 /// long burst follows a pause.
 pub const LATE: Duration = Duration::from_millis(1);
+
+/// The most frames that may be later than [`LATE`] at low rates, in one burst: the number that is sent at
+/// once at high rates. Otherwise each moment in which a virtual machine does not run would make a trial
+/// invalid.
+pub const FEW: u64 = super::BURST as u64;
 
 /// How late the frames of a paced load were sent, where none was left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +49,10 @@ pub(super) trait Schedule {
     fn waiting(&mut self, now: Duration) -> (u64, u64);
     /// Leaves out the oldest of these.
     fn give_up(&mut self, frames: u64);
+    /// The frames that it left out by itself since the last question.
+    fn left_out(&mut self) -> u64 {
+        0
+    }
     /// The stream of the next frame: its index in the plan. Not behind the last frame.
     fn next(&mut self) -> usize;
     /// The number of a stream's frame in its tag, by its number among the frames that are sent here.
@@ -175,16 +184,28 @@ impl Schedule for One {
 /// The rate of the fastest stream where frames are not paced: its times in ps are exact, and last for years.
 const UNPACED_PPS: f64 = 1e9;
 
+/// The most due frames that are listed where late frames are sent. The times of later ones are found when
+/// these are sent: however far a port falls behind, memory stays constant.
+const MOST_LISTED: usize = 4096;
+
 /// A time in ps, which has an order.
 fn ps(s: f64) -> u64 {
     (s * 1e12) as u64
 }
 
 /// The schedule of several streams.
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Many {
     tables: Timetables,
     /// Whether streams may be started again.
     live: bool,
+    is_paced: bool,
+    /// Whether late frames are sent: of a live plan only those of streams with a number of frames. Others may
+    /// have no end.
+    sends_late: bool,
+    is_counted: Vec<bool>,
+    /// Frames that were left out since the last question.
+    left_out: u64,
     /// The time in ps of each stream's next frame that did not become due yet, and the stream.
     next: BinaryHeap<Reverse<(u64, u32)>>,
     /// How many frames of each stream became due.
@@ -215,6 +236,10 @@ impl Many {
         let mut many = Self {
             tables,
             live: plan.live,
+            is_paced: plan.is_paced,
+            sends_late: plan.late == Late::Send,
+            is_counted: plan.streams.iter().map(|stream| stream.count.is_some()).collect(),
+            left_out: 0,
             next: BinaryHeap::with_capacity(plan.streams.len()),
             due: vec![0; plan.streams.len()],
             waiting: VecDeque::new(),
@@ -250,11 +275,52 @@ impl Many {
         Some((at_ps, stream))
     }
 
-    /// All frames that are due by a time wait.
+    /// All frames that are due by a time wait; where late ones are sent, up to [`MOST_LISTED`].
     #[inline]
     fn collect(&mut self, until_ps: u64) {
+        if self.sends_late {
+            return self.collect_late(until_ps);
+        }
         while let Some(due) = self.becomes_due(until_ps) {
             self.waiting.push_back(due);
+        }
+    }
+
+    fn collect_late(&mut self, until_ps: u64) {
+        let in_time_ps = until_ps.saturating_sub(LATE.as_nanos() as u64 * 1000);
+        let mut few = FEW;
+        while self.waiting.len() < MOST_LISTED
+            && let Some((at_ps, stream)) = self.becomes_due(until_ps)
+        {
+            let is_kept = !self.live || self.is_counted.get(stream as usize) == Some(&true);
+            if is_kept || at_ps >= in_time_ps || few > 0 {
+                few -= u64::from(!is_kept && at_ps < in_time_ps);
+                self.waiting.push_back((at_ps, stream));
+            } else {
+                self.left_out += 1;
+            }
+        }
+    }
+
+    /// Leaves out the late frames of a stream that ends at a time.
+    fn leave_out(&mut self, stream: usize, s: f64) {
+        let mut tables = self.tables.clone();
+        let unlisted = self.unlisted(&mut tables, stream, s);
+        let listed = self.waiting.len();
+        let in_time_ps = ps(s).saturating_sub(LATE.as_nanos() as u64 * 1000);
+        self.waiting.retain(|(at_ps, of)| *of as usize != stream || *at_ps >= in_time_ps);
+        if let Some(due) = self.due.get_mut(stream) {
+            *due += unlisted;
+            self.all += unlisted;
+        }
+        self.left_out += unlisted + (listed - self.waiting.len()) as u64;
+    }
+
+    /// Frames of a stream that are due before a time and did not become due yet: too many others wait.
+    fn unlisted(&self, tables: &mut Timetables, stream: usize, s: f64) -> u64 {
+        match self.waiting.len() < MOST_LISTED {
+            true => 0,
+            false => tables.due_before(stream, s).saturating_sub(self.due.get(stream).copied().unwrap_or(0)),
         }
     }
 }
@@ -272,14 +338,22 @@ impl Schedule for Many {
     fn give_up(&mut self, frames: u64) {
         self.waiting.drain(..(frames as usize).min(self.waiting.len()));
     }
+    fn left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.left_out)
+    }
     #[inline]
     fn next(&mut self) -> usize {
         if let Some((at_ps, stream)) = self.waiting.pop_front() {
             self.taken.push_back(at_ps);
             return stream as usize;
         }
-        // Frames that are not paced come in the order of their times, however late it is.
-        self.becomes_due(u64::MAX).map_or(0, |(_, stream)| stream as usize)
+        // Frames that are not paced come in the order of their times, however late it is. So do those that
+        // were not listed.
+        let Some((at_ps, stream)) = self.becomes_due(u64::MAX) else { return 0 };
+        if self.is_paced {
+            self.taken.push_back(at_ps);
+        }
+        stream as usize
     }
     fn sent(&mut self, frames: usize, began: Duration, now: Duration, gaps: Option<&mut Recorder>) {
         let Some(gaps) = gaps else { return };
@@ -299,13 +373,17 @@ impl Schedule for Many {
         if let Some(end_ps) = ps(s).checked_sub(1) {
             self.collect(end_ps);
         }
-        self.all
+        let mut tables = self.tables.clone();
+        self.all + (0..self.due.len()).map(|stream| self.unlisted(&mut tables, stream, s)).sum::<u64>()
     }
     fn change(&mut self, now: Duration, changes: &[Change], _: Option<Duration>) {
         // Frames that are due by now stay due.
         self.collect(ps(now.as_secs_f64()));
         let mut has_changed = vec![false; self.due.len()];
         for change in changes {
+            if let Change::Stop(stream) = *change {
+                self.leave_out(stream, now.as_secs_f64());
+            }
             let stream = match *change {
                 Change::Load(_) => None,
                 Change::Start(stream) | Change::Stop(stream) | Change::Rate(stream, _) => Some(stream),
@@ -417,6 +495,61 @@ mod tests {
         assert_eq!(times[1], from(20_500, 10, 1000).chain(from(50_500, 10, 1000)).collect::<Vec<_>>());
         let third = from(500, 20, 1000).chain(from(50_500, 10, 2000)).chain(from(70_500, 15, 2000));
         assert_eq!(times[2], third.collect::<Vec<_>>());
+    }
+
+    /// However far a port falls behind, few frames are listed, and none is forgotten: those of a stream with
+    /// a number of frames are sent late, and those of a stream without one are left out.
+    #[test]
+    fn a_load_that_no_port_sends_takes_no_memory() {
+        let frames = Arc::new(Templates::one(&[0; 60]));
+        let stream = |pps, count| StreamPlan { pps, count, ..StreamPlan::of(frames.clone()) };
+        for live in [true, false] {
+            let streams = vec![stream(1e7, Some(1_000_000)), stream(1e6, None)];
+            let plan = SendPlan {
+                live,
+                late: Late::Send,
+                streams,
+                ..SendPlan::one(Rate::Pps(1.0), stream(1.0, None))
+            };
+            let mut many = Many::of(&plan);
+            let mut gaps = Recorder::new(None);
+            let (mut sent, mut left_out) = ([0; 2], 0);
+            let mut send = |many: &mut Many, now: Duration, most: u64| {
+                for _ in 0..many.waiting(now).0.min(most) {
+                    sent[many.next()] += 1;
+                    many.sent(1, now, now, Some(&mut gaps));
+                }
+                left_out += many.left_out();
+                (sent, left_out)
+            };
+            for ms in 0..50 {
+                send(&mut many, MS * ms, 1000);
+                assert!(many.waiting.len() <= MOST_LISTED && many.taken.is_empty());
+            }
+            // Within 50 ms 500,000 and 50,000 frames became due.
+            let (sent, left_out) = send(&mut many, MS * 50, 1000);
+            assert_eq!(many.clone().due_before(0.05), 550_000);
+            // One of each stream at first, then a thousand in each ms.
+            let all = sent.iter().sum::<u64>();
+            assert_eq!(all, 2 + 50 * 1000);
+            assert_eq!(left_out > 0, live, "{sent:?}");
+            if live {
+                many.change(MS * 50, &[Change::Stop(0)], None);
+                assert_eq!(many.waiting.iter().filter(|(_, stream)| *stream == 0).count(), 0);
+                let waiting = many.waiting(MS * 50).0;
+                assert_eq!(all + left_out + many.left_out() + waiting, many.all);
+                assert!(many.all.abs_diff(550_000) <= 2);
+            } else {
+                // After the end the others are sent.
+                let due = many.due_before(0.05);
+                for _ in all..due {
+                    many.next();
+                    many.sent(1, MS * 60, MS * 60, Some(&mut gaps));
+                }
+                assert!(many.lateness().frames > 400_000);
+                assert_eq!(many.all, due);
+            }
+        }
     }
 
     proptest! {

@@ -4,7 +4,7 @@ use super::gaps::{Gaps, Recorder};
 use super::part::{OnePart, PlanPart};
 use super::pauses::Pauses;
 use super::plan::{Late, SendPlan};
-use super::schedule::{LATE, Lateness, Many, One, Schedule};
+use super::schedule::{FEW, LATE, Lateness, Many, One, Schedule};
 use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
@@ -45,10 +45,6 @@ pub struct Sent {
     pub skipped: Vec<(u64, u64)>,
 }
 
-/// The most frames that may be later than [`LATE`] at low rates, in one burst: the number that is sent at
-/// once at high rates. Otherwise each moment in which a virtual machine does not run would make a trial
-/// invalid.
-pub const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
 
@@ -386,11 +382,12 @@ fn pace<P: Port, W: Watch>(
             Late::Skip => waiting.saturating_sub(lately.max(FEW)),
             Late::Send => 0,
         };
-        given_up += late;
-        if late > 0 {
+        let left_out = late + schedule.left_out();
+        given_up += left_out;
+        if left_out > 0 {
             schedule.give_up(late);
             if let Some(pauses) = &mut pauses {
-                pauses.give_up(elapsed, late);
+                pauses.give_up(elapsed, left_out);
             }
             if source.plan.as_they_are {
                 source.skip(late);
@@ -415,9 +412,11 @@ fn pace<P: Port, W: Watch>(
             // CPU.
             let now = until_end(shift.elapsed());
             let due = schedule.due_before(now.as_secs_f64());
-            let is_wanted = length.is_some_and(|length| now >= length) || shift.watch.sends_rest();
+            let is_at_end = length.is_some_and(|length| now >= length);
             let now = match source.plan.late {
-                Late::Send if is_wanted => overtime(port, source, schedule, shift, (due, now, gaps, listen))?,
+                Late::Send if is_at_end && !source.plan.live => {
+                    overtime(port, source, schedule, shift, (due, now, gaps, listen))?
+                }
                 _ => now,
             };
             return Ok((due.max(source.sent + given_up), now));
@@ -459,7 +458,7 @@ fn overtime<P: Port, W: Watch>(
         }
         if now > asked + super::SLOW {
             asked = now;
-            if !super::go_on([&mut *port], shift.watch, now)? && !shift.watch.sends_rest() {
+            if !super::go_on([&mut *port], shift.watch, now)? {
                 break;
             }
         }

@@ -76,6 +76,9 @@ impl Tester {
         {
             return Err(Error::NoLate(port.name().to_owned()));
         }
+        if offer.load.rate == Rate::Max && offer.streams.iter().any(|stream| stream.probe) {
+            return Err(Error::NoProbes);
+        }
         if offer.control.is_some() && offer.load.rate == Rate::Max {
             return Err(Error::NoControl);
         }

@@ -35,7 +35,8 @@ pub struct Offer {
     pub streams: Arc<[Stream]>,
     /// The length of the intervals of the series, if the result shall have a series.
     pub every: Option<Duration>,
-    /// The fate of frames that are late. Ports of agents only skip them.
+    /// The fate of frames that are late. Ports of agents only skip them; so do streams without a number of
+    /// frames where streams are controlled.
     pub late: Late,
     /// The control of the streams, if single ones are to be started, stopped or changed meanwhile. Then the
     /// trial lasts until the control ends it, or for the duration of its load, and the load is a rate.
