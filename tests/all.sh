@@ -25,6 +25,8 @@ run() {
 }
 
 cargo test --workspace --no-run || exit 1
+# The README's first command builds the simulator without ports.
+cargo check --quiet --package kpps --no-default-features || exit 1
 # Benchmarks are only compiled.
 cargo test --workspace --benches --no-run || exit 1
 

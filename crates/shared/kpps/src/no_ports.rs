@@ -7,7 +7,7 @@ use crate::error::Failure;
 use crate::live::OpenTestbed;
 use crate::session::Session;
 use clap::Args;
-use kpps_frames::Size;
+use kpps_frames::{Mix, Size};
 use kpps_methods::Testbed;
 
 pub use no_guests::Guests;
@@ -43,6 +43,18 @@ impl Ports {
     }
 
     pub fn bare(&self, _: &Session) -> Result<Box<dyn Testbed>, Failure> {
+        match *self {}
+    }
+
+    pub fn has_streams(&self) -> bool {
+        match *self {}
+    }
+
+    pub fn has_probes(&self) -> bool {
+        match *self {}
+    }
+
+    pub fn sizes_of_streams(&self) -> Option<Mix> {
         match *self {}
     }
 
