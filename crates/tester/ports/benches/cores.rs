@@ -8,16 +8,16 @@
 //! the whole plan and as half of it. It fails if the half costs more than [`MOST_RATIO`] of the whole, or
 //! without valgrind. Without `--bench` (as `cargo test` calls it) it sends a few frames.
 
-use kpps_frames::build::Flow;
+mod shared;
+
 use kpps_frames::rate::Rate;
-use kpps_frames::{Mix, Size, Templates};
 use kpps_platform::memory::{BufferPool, Memory};
-use kpps_ports::port::run::{BUDGET, Glance, PlanPart, SendPlan, StreamPlan, Watch, send_part_and_listen};
+use kpps_ports::port::run::{BUDGET, PlanPart, SendPlan, StreamPlan, send_part_and_listen};
 use kpps_ports::port::{MemoryPort, Port, Trouble};
 use rustix::time::{ClockId, clock_gettime};
-use std::net::IpAddr;
-use std::process::{Command, ExitCode};
-use std::sync::{Arc, Barrier};
+use shared::{For, frames, instructions};
+use std::process::ExitCode;
+use std::sync::Barrier;
 use std::time::Duration;
 
 /// The flows of the frames.
@@ -33,32 +33,9 @@ const MOST_RATIO: f64 = 1.10;
 const BUFFERS: usize = 2048;
 const BUFFER_BYTES: usize = 2048 + 64;
 
-/// Ends after a time.
-struct For(Option<Duration>);
-
-impl Watch for For {
-    fn at_most(&self) -> Option<Duration> {
-        self.0
-    }
-    fn go_on(&mut self, _: &Glance) -> bool {
-        true
-    }
-}
-
 /// Frames of eight flows, as fast as possible.
 fn plan(count: Option<u64>) -> Result<SendPlan, kpps_frames::Error> {
-    let Flow { from_mac, to_mac, vlan, from, to } = Flow::default();
-    let ip = |address: IpAddr, port: u16| (address, port);
-    let flow = |n: u16| Flow {
-        from_mac,
-        to_mac,
-        vlan,
-        from: ip(from.0.into(), from.1 + n),
-        to: ip(to.0.into(), to.1),
-    };
-    let flows: Vec<_> = (0..FLOWS).map(flow).collect();
-    let frames = Arc::new(Templates::of_flows(flows.into_iter(), &Mix::fixed(Size::MIN))?);
-    let stream = StreamPlan { count, ..StreamPlan::of(frames) };
+    let stream = StreamPlan { count, ..StreamPlan::of(frames(FLOWS)?) };
     Ok(SendPlan { rewrite: true, ..SendPlan::one(Rate::Max, stream) })
 }
 
@@ -113,21 +90,9 @@ fn one(parts: usize, frames: u64) -> Result<(), String> {
     if sent == frames { Ok(()) } else { Err(format!("{sent} of {frames} frames were sent")) }
 }
 
-/// Instructions of a whole run, counted by callgrind.
+/// Instructions of a whole run.
 fn count(parts: usize, frames: u64) -> Result<u64, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program)
-        .args(["run", &parts.to_string(), &frames.to_string()])
-        .output()
-        .map_err(|error| format!("cannot run valgrind ({error}); it is needed to count instructions"))?;
-    let report = String::from_utf8_lossy(&output.stderr);
-    let collected = report.lines().find_map(|line| line.split_once("Collected : "));
-    match collected.and_then(|(_, number)| number.trim().parse().ok()) {
-        Some(number) if output.status.success() => Ok(number),
-        _ => Err(format!("valgrind failed:\n{report}")),
-    }
+    instructions(&["run", &parts.to_string(), &frames.to_string()])
 }
 
 fn table() -> Result<bool, String> {

@@ -6,14 +6,17 @@
 //! above the kind's limit, or without valgrind. Without `--bench` (as `cargo test` calls it) each loop runs
 //! once.
 
+mod shared;
+
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::stack::Between;
-use kpps_frames::{Mix, Size, Stack, Tag, Templates, tag};
+use kpps_frames::{Mix, Size, Stack, Tag, tag};
 use kpps_ports::port::run::Streams;
 use kpps_tester::Arrivals;
+use shared::instructions;
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv6Addr};
-use std::process::{Command, ExitCode};
+use std::net::Ipv6Addr;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -79,17 +82,7 @@ fn route(frame: &mut [u8]) {
 
 /// The measured process that judges frames of a trial, which arrive with the kernel's time of arrival.
 fn judge(flows: u16, is_routed: bool, frames: u64, is_judged: bool) -> Result<(), kpps_frames::Error> {
-    let ip = |address: IpAddr, port: u16| (address, port);
-    let Flow { from_mac, to_mac, vlan, from, to } = Flow::default();
-    let flow = |n: u16| Flow {
-        from_mac,
-        to_mac,
-        vlan,
-        from: ip(from.0.into(), from.1 + n),
-        to: ip(to.0.into(), to.1),
-    };
-    let flows: Vec<_> = (0..flows).map(flow).collect();
-    let templates = Arc::new(Templates::of_flows(flows.into_iter(), &Mix::fixed(Size::MIN))?);
+    let templates = shared::frames(flows)?;
     let mut frame = vec![0; Size::MIN.bytes_without_fcs().into()];
     let mut all = Arrivals::new(1, templates.clone(), Instant::now(), frames);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -161,21 +154,9 @@ fn run(kind: &str, frames: u64, is_counted: bool) -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-/// Instructions of a whole run, counted by callgrind.
+/// Instructions of a whole run.
 fn count(kind: &str, frames: u64, is_counted: bool) -> Result<u64, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program)
-        .args(["run", kind, &frames.to_string(), &is_counted.to_string()])
-        .output()
-        .map_err(|error| format!("cannot run valgrind ({error}); it is needed to count instructions"))?;
-    let report = String::from_utf8_lossy(&output.stderr);
-    let collected = report.lines().find_map(|line| line.split_once("Collected : "));
-    match collected.and_then(|(_, number)| number.trim().parse().ok()) {
-        Some(number) if output.status.success() => Ok(number),
-        _ => Err(format!("valgrind failed:\n{report}")),
-    }
+    instructions(&["run", kind, &frames.to_string(), &is_counted.to_string()])
 }
 
 fn table() -> Result<bool, String> {

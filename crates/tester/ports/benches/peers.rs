@@ -10,6 +10,8 @@
 //! `streams`. The exit code is 1 if a ratio is below its limit.
 #![allow(clippy::unwrap_used)]
 
+mod shared;
+
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::rate::Rate;
 use kpps_frames::stack::Between;
@@ -24,6 +26,7 @@ use rustix::thread::{
     CpuSet, LinkNameSpaceType, UnshareFlags, gettid, move_into_link_name_space, sched_setaffinity,
     unshare_unsafe,
 };
+use shared::For;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -296,7 +299,7 @@ impl Bench {
         };
         let thread = format!("/proc/self/task/{}", gettid().as_raw_nonzero());
         let idle = time_of(&thread);
-        let sent = send_and_listen(near, &plan(Rate::Max), &mut For(MEASURED), &mut |_| {
+        let sent = send_and_listen(near, &plan(Rate::Max), &mut For(Some(MEASURED)), &mut |_| {
             far.receive(BUDGET, &mut take)
         });
         let (elapsed, busy) = (sent.unwrap().elapsed, time_of(&thread).saturating_sub(idle));
@@ -356,18 +359,6 @@ impl Watch for Until<'_> {
     }
     fn go_on(&mut self, _: &Glance) -> bool {
         !self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Runs for this time.
-struct For(Duration);
-
-impl Watch for For {
-    fn at_most(&self) -> Option<Duration> {
-        Some(self.0)
-    }
-    fn go_on(&mut self, _: &Glance) -> bool {
-        true
     }
 }
 

@@ -64,10 +64,9 @@ impl Lab {
     /// Replaces the configuration. Running transmissions end.
     ///
     /// # Errors
-    /// The configuration is wrong, asks for too much, or a port cannot be opened. There is no configuration
-    /// then.
+    /// The configuration is wrong, and the one before it stays. Or it asks for too much, or a port cannot be
+    /// opened: there is no configuration then.
     pub fn set_config(&mut self, given: Object, mut problems: Problems) -> Result<Warnings, Refusal> {
-        // A configuration that is refused changes nothing.
         let configuration = Configuration::read(&given, &mut problems);
         let warnings = accepted(problems)?;
         self.check_ports(&configuration)?;
@@ -93,7 +92,6 @@ impl Lab {
 
     /// Takes a configuration, and opens its ports.
     fn take(&mut self, given: Object, configuration: Configuration) -> Result<(), Refusal> {
-        self.check_ports(&configuration)?;
         // The old ports are closed first: new ones may be the same. If they cannot be opened, there is no
         // configuration.
         self.forget();
@@ -221,9 +219,7 @@ impl Lab {
                 match transmit.text("state") {
                     Some("start") => self.start(&flows)?,
                     Some("stop") => {
-                        let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
-                        self.pairs.iter_mut().for_each(|pair| pair.stop(&flows, &self.rules));
-                        self.keep_documents(&running);
+                        self.with_each(|pair, _, rules| pair.stop(&flows, rules));
                         warnings.extend(self.pairs.iter().flat_map(Pair::warnings));
                     }
                     Some(other) => {
@@ -307,10 +303,12 @@ impl Lab {
     }
 
     fn start(&mut self, flows: &BTreeSet<usize>) -> Result<(), Refusal> {
-        let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
-        let started =
-            self.pairs.iter_mut().try_for_each(|pair| pair.start(flows, &self.configuration, &self.rules));
-        self.keep_documents(&running);
+        let mut started = Ok(());
+        self.with_each(|pair, configuration, rules| {
+            if started.is_ok() {
+                started = pair.start(flows, configuration, rules);
+            }
+        });
         started
     }
 
@@ -335,22 +333,22 @@ impl Lab {
 
     /// Reads the counts of running transmissions, and ends those that are through.
     pub fn tick(&mut self) {
-        let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
-        self.pairs.iter_mut().for_each(|pair| pair.tick(&self.rules));
-        self.keep_documents(&running);
+        self.with_each(|pair, _, rules| pair.tick(rules));
     }
 
     /// Ends all transmissions.
     pub fn end(&mut self) {
-        let running: Vec<bool> = self.pairs.iter().map(Pair::is_running).collect();
-        self.pairs.iter_mut().for_each(|pair| pair.finish(&self.rules));
-        self.keep_documents(&running);
+        self.with_each(|pair, _, rules| pair.finish(rules));
     }
 
-    /// Keeps the documents of transmissions that were running, and that are not any longer.
-    fn keep_documents(&mut self, running: &[bool]) {
-        for (pair, _) in self.pairs.iter().zip(running).filter(|(pair, was)| **was && !pair.is_running()) {
-            let Some(document) = &pair.document else { continue };
+    /// Works on each pair, and keeps the documents of the transmissions that end with it.
+    fn with_each(&mut self, mut work: impl FnMut(&mut Pair, &Configuration, &Rules)) {
+        for pair in &mut self.pairs {
+            let was_running = pair.is_running();
+            work(pair, &self.configuration, &self.rules);
+            let Some(document) = pair.document.as_ref().filter(|_| was_running && !pair.is_running()) else {
+                continue;
+            };
             self.counted += 1;
             let text = match kpps_documents::to_json(document) {
                 Ok(text) => text,

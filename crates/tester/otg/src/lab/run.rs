@@ -97,16 +97,12 @@ fn counts(streams: &[Stream], outcome: &Outcome, last: Vec<StreamNow>) -> Vec<St
         let Some(direction) = outcome.directions.iter().find(|it| it.from == stream.from) else {
             return before;
         };
-        let (sent, received, latency) = match direction.received.streams.get(index) {
-            Some(of) => (of.sent, of.arrived.received, of.latency),
-            // A single stream is the direction itself.
-            None if direction.received.streams.is_empty() => {
-                (direction.sent.given, direction.received.arrived.received, before.latency)
-            }
-            None => (before.sent, before.received, before.latency),
-        };
+        // A port that failed has no final counts.
+        let Some(of) = direction.received.streams.get(index) else { return before };
+        let received = of.arrived.received;
         let received_sizes = if received == before.received { before.received_sizes } else { Vec::new() };
-        StreamNow { sent, received, received_sizes, latency: latency.or(before.latency), is_sending: false }
+        let latency = of.latency.or(before.latency);
+        StreamNow { sent: of.sent, received, received_sizes, latency, is_sending: false }
     };
     streams.iter().map(count).collect()
 }

@@ -190,14 +190,11 @@ impl<'a> Report<'a> {
     /// Whether the core need not wait any longer: it has received `received` frames, the last one `quiet`
     /// ago.
     pub fn is_over(&self, received: u64, quiet: Duration, drain: Duration) -> bool {
-        let all = if self.is_alone() { received } else { self.received().max(received) };
+        let all = match self.is_alone() {
+            true => received,
+            false => self.all.sum(|core| &core.received).unwrap_or(0).max(received),
+        };
         self.state().is_over(self.at(), all, quiet, drain)
-    }
-
-    /// The frames that all cores have received.
-    fn received(&self) -> u64 {
-        let each = self.all.counts.iter().map(|core| core.received.load(Ordering::Relaxed));
-        each.fold(0, u64::saturating_add)
     }
 }
 

@@ -216,17 +216,8 @@ impl Schedule for OnePart {
             self.most = most.map_or(u64::MAX, |most| self.numbers.before(most)).max(self.sent);
         }
     }
-    fn are_sending(&self) -> Vec<bool> {
-        vec![self.left() > 0]
-    }
-    fn gap_ns(&self) -> Option<f64> {
-        None
-    }
     fn lateness(&self) -> Lateness {
         self.lateness
-    }
-    fn is_one(&self) -> bool {
-        false
     }
 }
 

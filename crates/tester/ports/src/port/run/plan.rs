@@ -258,9 +258,9 @@ impl Timetables {
         self.streams.get_mut(stream)?.time_of(frame)
     }
 
-    /// Frames of a stream that are due before a time. Times must not decrease.
-    pub(super) fn due_before(&mut self, stream: usize, s: f64) -> u64 {
-        self.streams.get_mut(stream).map_or(0, |stream| whole(stream.before(s)) as u64)
+    /// Frames of a stream that are due before a time, which is not earlier than those of earlier questions.
+    pub(super) fn due_before(&self, stream: usize, s: f64) -> u64 {
+        self.streams.get(stream).map_or(0, |stream| whole(stream.clone().before(s)) as u64)
     }
 
     /// Frames that are due before a time. Times must not decrease.

@@ -72,13 +72,19 @@ pub(super) trait Schedule {
     /// Changes the load from now on, of a plan that ends after this time.
     fn change(&mut self, now: Duration, changes: &[Change], length: Option<Duration>);
     /// Whether each stream of the plan has frames that were not sent.
-    fn are_sending(&self) -> Vec<bool>;
+    fn are_sending(&self) -> Vec<bool> {
+        vec![self.left() > 0]
+    }
     /// The gap of equally spaced frames in ns; `None` if gaps differ.
-    fn gap_ns(&self) -> Option<f64>;
+    fn gap_ns(&self) -> Option<f64> {
+        None
+    }
     /// How late frames were.
     fn lateness(&self) -> Lateness;
     /// Whether all frames are of the first stream, and [`next`](Self::next) need not be asked.
-    fn is_one(&self) -> bool;
+    fn is_one(&self) -> bool {
+        false
+    }
 }
 
 /// The schedule of one stream that begins at once.
@@ -166,9 +172,6 @@ impl Schedule for One {
             let most = length.and_then(|length| self.table.until(length.as_secs_f64()));
             self.most = most.unwrap_or(u64::MAX).max(self.done());
         }
-    }
-    fn are_sending(&self) -> Vec<bool> {
-        vec![self.left() > 0]
     }
     fn gap_ns(&self) -> Option<f64> {
         self.table.gap_ns()
@@ -304,8 +307,7 @@ impl Many {
 
     /// Leaves out the late frames of a stream that ends at a time.
     fn leave_out(&mut self, stream: usize, s: f64) {
-        let mut tables = self.tables.clone();
-        let unlisted = self.unlisted(&mut tables, stream, s);
+        let unlisted = self.unlisted(stream, s);
         let listed = self.waiting.len();
         let in_time_ps = ps(s).saturating_sub(LATE.as_nanos() as u64 * 1000);
         self.waiting.retain(|(at_ps, of)| *of as usize != stream || *at_ps >= in_time_ps);
@@ -317,10 +319,12 @@ impl Many {
     }
 
     /// Frames of a stream that are due before a time and did not become due yet: too many others wait.
-    fn unlisted(&self, tables: &mut Timetables, stream: usize, s: f64) -> u64 {
-        match self.waiting.len() < MOST_LISTED {
-            true => 0,
-            false => tables.due_before(stream, s).saturating_sub(self.due.get(stream).copied().unwrap_or(0)),
+    fn unlisted(&self, stream: usize, s: f64) -> u64 {
+        match self.due.get(stream) {
+            Some(due) if self.waiting.len() >= MOST_LISTED => {
+                self.tables.due_before(stream, s).saturating_sub(*due)
+            }
+            _ => 0,
         }
     }
 }
@@ -373,8 +377,7 @@ impl Schedule for Many {
         if let Some(end_ps) = ps(s).checked_sub(1) {
             self.collect(end_ps);
         }
-        let mut tables = self.tables.clone();
-        self.all + (0..self.due.len()).map(|stream| self.unlisted(&mut tables, stream, s)).sum::<u64>()
+        self.all + (0..self.due.len()).map(|stream| self.unlisted(stream, s)).sum::<u64>()
     }
     fn change(&mut self, now: Duration, changes: &[Change], _: Option<Duration>) {
         // Frames that are due by now stay due.
@@ -408,14 +411,8 @@ impl Schedule for Many {
         }
         sending
     }
-    fn gap_ns(&self) -> Option<f64> {
-        None
-    }
     fn lateness(&self) -> Lateness {
         self.lateness
-    }
-    fn is_one(&self) -> bool {
-        false
     }
 }
 
