@@ -5,6 +5,7 @@ use crate::problems::Problems;
 use crate::rules::Refusal;
 use crate::translation::Node;
 use crate::value::Object;
+use kpps_tester::is_link_up;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of preamble and gap, which layer 1 has beside a frame.
@@ -60,8 +61,14 @@ impl Lab {
                 }
             };
             set("location", port.location.as_str().into());
-            set("link", "up".into());
-            set("capture", "stopped".into());
+            let spec = self.rules.ports.iter().find(|known| known.location == port.location);
+            if let Some(is_up) = spec.and_then(|known| is_link_up(&known.spec)) {
+                set("link", if is_up { "up" } else { "down" }.into());
+            }
+            let pair = self.pairs.iter().find(|pair| pair.ports.contains(&at));
+            let captures = self.configuration.captures.iter().any(|capture| capture.port == at)
+                && pair.is_some_and(|pair| pair.capture.is_some());
+            set("capture", if captures { "started" } else { "stopped" }.into());
             set("transmit", if is_sending { "started" } else { "stopped" }.into());
             for (way, side) in ["tx", "rx"].into_iter().enumerate() {
                 set(&format!("frames_{side}"), frames[way].into());
@@ -69,8 +76,7 @@ impl Lab {
                 set(&format!("frames_{side}_rate"), rates[way].into());
                 set(&format!("bytes_{side}_rate"), byte_rates[way].into());
             }
-            let speed = self.pairs.iter().find(|pair| pair.ports.contains(&at)).and_then(|it| it.speed_mbps);
-            if let Some(mbps) = speed {
+            if let Some(mbps) = pair.and_then(|pair| pair.speed_mbps) {
                 set("speed", u64::from(mbps).into());
             }
             all.push(metric);
@@ -115,14 +121,14 @@ impl Lab {
             let [sent, received] = counts.frames;
             if flow.metrics.has_loss && sent > 0 {
                 let lost = sent.saturating_sub(received) as f64;
-                metric.set("loss", lost / sent as f64 * 100.0);
+                set("loss", (lost / sent as f64 * 100.0).into());
             }
             if let Some(times) = counts.latency.filter(|_| flow.metrics.has_latency) {
                 let latency = Object::new("MetricLatency")
                     .with("minimum_ns", times.min as f64)
                     .with("maximum_ns", times.max as f64)
                     .with("average_ns", times.mean as f64);
-                metric.set("latency", latency);
+                set("latency", latency.into());
             }
             all.push(metric);
         }

@@ -316,6 +316,21 @@ fn counters_of_cores(port: &mut AnyPort) -> Result<Vec<Counters>, Trouble> {
     }
 }
 
+/// Whether frames can pass the link of a port's interface now; `None` if the kernel does not know.
+pub fn is_link_up(spec: &Spec) -> Option<bool> {
+    is_running(&interface(spec)?)
+}
+
+#[cfg(target_os = "linux")]
+fn is_running(interface: &str) -> Option<bool> {
+    kpps_linux::Interface::find(interface).and_then(|device| device.is_running()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_running(_: &str) -> Option<bool> {
+    None
+}
+
 /// The speed of an interface's link in Mb/s, from its driver.
 #[cfg(target_os = "linux")]
 fn link_speed_mbps(interface: &str) -> Option<u32> {

@@ -1,6 +1,7 @@
 """A client of the Open Traffic Generator interface: python otg.py LOCATION TRANSPORT TEST"""
 
 import struct
+import subprocess
 import sys
 import time
 
@@ -98,6 +99,30 @@ def several_flows():
     assert ports["p1"].frames_tx + ports["p2"].frames_tx == sum(packets.values()) + 130
     assert ports["p1"].frames_tx == ports["p2"].frames_rx and ports["p1"].location == "eth1"
     print(ports["p1"].frames_tx, ports["p2"].frames_tx)
+
+
+def links():
+    """The links of ports are those of the kernel, and metrics have the columns that are asked for."""
+    config = two_ports()
+    udp_flow(config, "f", 64, 100, packets=20)
+    config.captures.capture(name="c")[-1].port_names = ["p2"]
+    api.set_config(config)
+    request = api.metrics_request()
+    request.port.port_names = []
+    ports = lambda: {metric.name: metric for metric in api.get_metrics(request).port_metrics}
+    assert [ports()[name].link for name in ("p1", "p2")] == ["up", "up"], ports()
+    control = api.control_state()
+    control.port.capture.state = "start"
+    api.set_control_state(control)
+    assert [ports()[name].capture for name in ("p1", "p2")] == ["stopped", "started"], ports()
+    transmit("start")
+    until("through", lambda: metrics()["f"].transmit == "stopped")
+    flows = api.metrics_request()
+    flows.flow.metric_names = ["frames_rx"]
+    flow = api.get_metrics(flows).flow_metrics[0]
+    assert (flow.frames_rx, flow.frames_tx, flow.loss) == (20, None, None), flow
+    subprocess.run(["ip", "link", "set", "dev", "pb", "down"], check=True)
+    until("down", lambda: ports()["p2"].link == "down")
 
 
 def live_control():

@@ -111,6 +111,14 @@ fn a_strict_server_fails_a_test_that_its_generator_cannot_keep_up_with() {
     client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "strict"]);
 }
 
+/// The metrics of a port do not claim more than the kernel says.
+#[test]
+fn links_are_those_of_the_kernel() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "links"]);
+}
+
 #[test]
 fn the_operator_limits_loads_and_times() {
     let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
