@@ -51,11 +51,10 @@ In the simulator:
 
 The device under test lies between the two ports. Frames are offered in an open loop: a frame that cannot be
 sent within a millisecond of its time is not sent, and counts as generator shortfall, not as loss; with --late
-send it is sent late. If another
-program used the generator's CPU during a trial, the trial is repeated (--retries). Duplicates are counted
-separately. Corrupted frames count as received, but also as lost in the loss ratio. The ledger attributes each
-lost frame to a place, from counters before and after the trial. If no frame of a direction arrives, the exit
-code is 1.
+send it is sent late. If another program used the generator's CPU during a trial, the trial is repeated
+(--retries). Duplicates are counted separately. Corrupted frames count as received, but also as lost in the
+loss ratio. The ledger attributes each lost frame to a place, from counters before and after the trial. If no
+frame of a direction arrives, the exit code is 1.
 
 Frames of --replay have no tags. kpps recognises each frame by its bytes from the network layer on. So equal
 frames are counted together, a corrupted frame counts as other traffic and its original as lost, and latencies

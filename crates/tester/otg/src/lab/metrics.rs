@@ -118,17 +118,18 @@ impl Lab {
                 set(&format!("{side}_rate_kbps"), (bytes * 8.0 / 1e3).into());
                 set(&format!("{side}_rate_mbps"), (bytes * 8.0 / 1e6).into());
             }
+            // A request has no names for these: the flow asks for them.
             let [sent, received] = counts.frames;
             if flow.metrics.has_loss && sent > 0 {
                 let lost = sent.saturating_sub(received) as f64;
-                set("loss", (lost / sent as f64 * 100.0).into());
+                metric.set("loss", lost / sent as f64 * 100.0);
             }
             if let Some(times) = counts.latency.filter(|_| flow.metrics.has_latency) {
                 let latency = Object::new("MetricLatency")
                     .with("minimum_ns", times.min as f64)
                     .with("maximum_ns", times.max as f64)
                     .with("average_ns", times.mean as f64);
-                set("latency", latency.into());
+                metric.set("latency", latency);
             }
             all.push(metric);
         }
