@@ -50,7 +50,8 @@ pub struct Paced {
 pub struct Gaps {
     /// The intended gap in ns; null for gaps that differ by intention.
     pub intended_ns: Option<f64>,
-    /// The number of gaps.
+    /// The number of gaps. If several cores send a long load, those in some parts of its time are measured,
+    /// evenly spread.
     pub count: u64,
     /// Gaps that differ from the intended one by at most 10 us. Frames of streams have an intended gap each;
     /// null for other gaps that differ by intention.

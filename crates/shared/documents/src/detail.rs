@@ -364,7 +364,7 @@ pub struct StreamCount {
 }
 
 /// The work of one of several cores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreCount {
     /// The CPU that the sending core had for itself; absent if it shared one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -378,6 +378,10 @@ pub struct CoreCount {
     pub received: u64,
     /// Its receive overflow: frames that found its queue full; null if its port does not count them.
     pub overflow: Option<u64>,
+    /// The gaps between the frames that it sent; absent if they were not paced. The gaps of the direction are
+    /// those of the whole schedule, which all cores send together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<Gaps>,
 }
 
 /// One direction of a trial.

@@ -11,7 +11,7 @@ use crate::environment::section;
 use crate::forms::Forms;
 use crate::page;
 use crate::text::TextStyle;
-use kpps_documents::detail::{DetailedTrial, Direction, Fate};
+use kpps_documents::detail::{CoreCount, DetailedTrial, Direction, Fate};
 use kpps_documents::study::{Figure, Line};
 use kpps_documents::words::{in_kpps as kpps, in_us, rate};
 use kpps_documents::{Cpu, FlowLatency};
@@ -158,16 +158,22 @@ fn flows(trial: &DetailedTrial) -> Markup {
 
 /// The cores of all directions.
 fn cores(trial: &DetailedTrial) -> Markup {
+    let within = |core: &CoreCount| {
+        let share = core.gaps.and_then(|gaps| gaps.share_within());
+        share.map_or_else(|| "–".into(), |share| format!("{:.2} %", 100.0 * share))
+    };
     markup! {
         @for way in trial.directions.iter().filter(|way| !way.cores.is_empty()) {
             p.hint { "From " (way.from) " to " (way.to) ":" }
             div.scroll { table {
-                thead { tr { @for name in ["core", "CPU", "sent", "shortfall", "received", "receive overflow"] { th scope="col" { (name) } } } }
+                thead { tr { @for name in ["core", "CPU", "sent", "shortfall", "gaps within 10 µs", "received", "receive overflow"] { th scope="col" { (name) } } } }
                 tbody { @for (core, it) in way.cores.iter().enumerate() {
                     tr {
                         th scope="row" { (core) }
                         td { (it.cpu.map_or_else(|| "–".into(), |cpu| cpu.to_string())) }
-                        @for count in [it.sent, it.shortfall, it.received] { td { (count) } }
+                        @for count in [it.sent, it.shortfall] { td { (count) } }
+                        td { (within(it)) }
+                        td { (it.received) }
                         td { (it.overflow.map_or_else(|| "–".into(), |frames| frames.to_string())) }
                     }
                 } }

@@ -204,6 +204,7 @@ pub(crate) fn done(
             begun: Duration::from_nanos(begun_ns.unwrap_or_default()),
             elapsed: elapsed_ns.map_or(task.duration, Duration::from_nanos),
             gaps: gaps.map(gaps_of),
+            send_log: None,
             disturbance: disturbance.map(disturbance_of),
             rate_changes,
             lateness: None,

@@ -62,7 +62,7 @@ fn send(plan: &SendPlan, cores: usize, length: Option<Duration>) -> Result<[f64;
         let Some(part) = part else { return Ok([0.0; 2]) };
         let before_s = cpu_s();
         let mut listen = |port: &mut MemoryPort| port.receive(BUDGET, |frame| Some(frame.buffer));
-        let sent = send_part_and_listen(&mut port, &part, &mut For(length), &mut listen)?;
+        let sent = send_part_and_listen(&mut port, &part, None, &mut For(length), &mut listen)?;
         Ok([sent.elapsed.as_secs_f64(), cpu_s() - before_s].map(|s| sent.sent as f64 / s))
     };
     std::thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn one(parts: usize, frames: u64) -> Result<(), String> {
     let mut port = MemoryPort::new(pool(1)?);
     let part = PlanPart::of(&plan, 0, parts).ok_or("there is no part")?;
     let mut listen = |port: &mut MemoryPort| port.receive(BUDGET, |frame| Some(frame.buffer));
-    let sent = send_part_and_listen(&mut port, &part, &mut For(None), &mut listen);
+    let sent = send_part_and_listen(&mut port, &part, None, &mut For(None), &mut listen);
     let sent = sent.map_err(|trouble| trouble.to_string())?.sent;
     if sent == frames { Ok(()) } else { Err(format!("{sent} of {frames} frames were sent")) }
 }

@@ -42,11 +42,14 @@ fn cores(direction: &Direction) -> String {
     }
     let _ = writeln!(text, "{} cores from {} to {}:", direction.cores.len(), direction.from, direction.to);
     for (core, count) in direction.cores.iter().enumerate() {
-        let CoreCount { cpu, sent, shortfall, received, overflow } = count;
+        let CoreCount { cpu, sent, shortfall, received, overflow, gaps } = count;
         let cpu = cpu.map_or_else(String::new, |cpu| format!(" (CPU {cpu})"));
         let _ = write!(text, "  core {core}{cpu}  {sent} sent, {shortfall} shortfall, {received} received");
         if let Some(overflow) = overflow.filter(|frames| *frames > 0) {
             let _ = write!(text, ", {overflow} receive overflow");
+        }
+        if let Some(within) = gaps.and_then(|gaps| gaps.share_within()) {
+            let _ = write!(text, ", {:.2} % of gaps within 10 µs", 100.0 * within);
         }
         text.push('\n');
     }
@@ -252,7 +255,7 @@ fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
     let several = !direction.cores.is_empty();
     let line = format!(
         "gaps of {}{}: {:.2} % within 10 µs of {}, p99 {:.1} µs, max {:.1} µs\n",
-        if several { "each core of " } else { "" },
+        if several { "all cores of " } else { "" },
         direction.from,
         100.0 * within,
         intended.as_deref().unwrap_or("their own lengths"),

@@ -322,6 +322,7 @@ fn cores(direction: &DirectionOutcome) -> Vec<CoreCount> {
         shortfall: sender.intended.saturating_sub(sender.sent),
         received: receiver.received,
         overflow: receiver.missed,
+        gaps: sender.gaps.as_ref().map(gaps),
     };
     senders.iter().zip(receivers).map(published).collect()
 }

@@ -6,7 +6,7 @@ use crate::judging::received::Received;
 use crate::judging::timeline::Timeline;
 use crate::running::test_port::{Done, OfCore, SentFrames, Task};
 use crate::watching::state::TrialState;
-use kpps_ports::port::run::{PlanPart, pin_core};
+use kpps_ports::port::run::{Gaps, Got, PlanPart, pin_core};
 use kpps_ports::port::{Counters, Trouble};
 use std::time::Duration;
 
@@ -59,6 +59,7 @@ impl CoreWork {
                 _ => 0,
             },
             missed: self.counters.and_then(|[before, after]| after.missed_since(&before)),
+            gaps: self.sent.gaps,
         }
     }
 }
@@ -167,7 +168,7 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
     let several = works.len() > 1 && streams > 1;
     let mut of_streams = vec![0; if several { streams } else { 0 }];
     let mut all: Option<SentFrames> = None;
-    let mut disturbances = Vec::new();
+    let (mut disturbances, mut logs) = (Vec::new(), Vec::new());
     for (work, part) in works.into_iter().zip(parts) {
         let Some(part) = part else { continue };
         let mut sent = work.sent;
@@ -178,6 +179,7 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
             sent.of_streams.clear();
         }
         disturbances.push(sent.disturbance.take());
+        logs.extend(sent.send_log.take());
         all = Some(match all {
             None => sent,
             Some(all) => SentFrames {
@@ -187,7 +189,10 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
                 begun: all.begun.min(sent.begun),
                 elapsed: all.elapsed.max(sent.elapsed),
                 gaps: match (all.gaps, sent.gaps) {
-                    (Some(one), Some(other)) => Some(one.and(&other)),
+                    (Some(one), Some(other)) => Some(Gaps {
+                        waited_ns: one.waited_ns.zip(other.waited_ns).map(|(one, other)| one + other),
+                        ..one
+                    }),
                     (one, other) => one.or(other),
                 },
                 lateness: match (all.lateness, sent.lateness) {
@@ -198,7 +203,12 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
             },
         });
     }
-    let all = all.unwrap_or(SentFrames { elapsed: Duration::ZERO, ..SentFrames::default() });
+    let mut all = all.unwrap_or(SentFrames { elapsed: Duration::ZERO, ..SentFrames::default() });
+    if let (Some(of_one), Some(of_all)) = (all.gaps, Gaps::of_cores(logs)) {
+        // Which CPU each core had is in its row.
+        let got = of_one.got.map(|got| Got { cpu: None, ..got });
+        all.gaps = Some(Gaps { waited_ns: of_one.waited_ns, got, ..of_all });
+    }
     let disturbance = disturbances.into_iter().reduce(|all, next| Some(all?.and(next?))).flatten();
     match several {
         true => SentFrames { of_streams, disturbance, ..all },

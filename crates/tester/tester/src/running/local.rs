@@ -25,8 +25,8 @@ use kpps_frames::Mac;
 use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    self, Aside, BUDGET, Change, Glance, Near, PartTimetables, PlanPart, SendPlan, Steady, Watch,
-    send_part_and_listen,
+    self, Aside, BUDGET, Beginning, Change, Glance, Near, PartTimetables, PlanPart, SendPlan, Starter,
+    Steady, Watch, send_part_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble, wait};
 use std::cell::{Cell, RefCell};
@@ -182,10 +182,12 @@ impl TestPort for LocalPort {
         let parts: Vec<_> = (0..cores).map(part).collect();
         let senders = parts.iter().flatten().count();
         let reports = PortCores::new(state, task.at, cores, senders);
+        let beginning = Beginning::of(senders);
         let of_core = |core: usize| CoreTask {
             task,
             epoch,
             part: parts.get(core).and_then(Option::as_ref),
+            beginning: (senders > 1).then_some(&beginning),
             near: &self.near,
             report: reports.core(core),
             is_alone: cores == 1,
@@ -212,6 +214,8 @@ struct CoreTask<'t> {
     epoch: Instant,
     /// The frames that it sends.
     part: Option<&'t PlanPart>,
+    /// The beginning of all senders of the port, if there are several.
+    beginning: Option<&'t Beginning>,
     near: &'t Near,
     report: Report<'t>,
     /// Whether the port has only this core.
@@ -223,6 +227,8 @@ struct CoreTask<'t> {
 /// Does the part of a core in a trial. `ring` keeps all its frames.
 fn core_work<P: Port>(port: &mut P, core: &CoreTask<'_>, ring: Option<(Ring, [u64; 2])>) -> CoreWork {
     let CoreTask { task, epoch, report, .. } = *core;
+    // If this core fails, the others begin without it.
+    let starter = core.part.and(core.beginning).map(Beginning::starter);
     let before = match core.before.map_or_else(|| port.counters(), Ok) {
         Ok(before) => before,
         Err(trouble) => {
@@ -240,8 +246,10 @@ fn core_work<P: Port>(port: &mut P, core: &CoreTask<'_>, ring: Option<(Ring, [u6
         (RefCell::new(ring), before)
     });
     let (sent, mut line, mut trouble) = match &ring {
-        None => work(port, (), core, &mut counting, &mut incoming),
-        Some((ring, _)) => work(&mut Tapped::new(port, ring), ring, core, &mut counting, &mut incoming),
+        None => work(port, (), (core, starter), &mut counting, &mut incoming),
+        Some((ring, _)) => {
+            work(&mut Tapped::new(port, ring), ring, (core, starter), &mut counting, &mut incoming)
+        }
     };
     let captured = ring.map(|(ring, before)| {
         let (received, sent) = port.frames();
@@ -636,7 +644,7 @@ type Worked = (SentFrames, Option<Timeline>, Option<Trouble>);
 fn work<P: Port, T: Tape>(
     port: &mut P,
     tape: T,
-    core: &CoreTask<'_>,
+    (core, starter): (&CoreTask<'_>, Option<Starter<'_>>),
     counting: &mut Counting,
     incoming: &mut Option<Incoming>,
 ) -> Worked {
@@ -695,7 +703,7 @@ fn work<P: Port, T: Tape>(
         None => (None, Some(Aside::receiving(near))),
     };
     let (sent, line, mut trouble) = match part {
-        Some(part) => transmit(port, task, part, (&mut listen, &answered), report),
+        Some(part) => transmit(port, task, (part, starter), (&mut listen, &answered), report),
         None => (SentFrames::default(), task.every.map(Timeline::new), None),
     };
     if trouble.is_none()
@@ -725,7 +733,7 @@ fn core_sent(task: &Task, part: &PlanPart, frames: u64, sent: &run::Sent) -> Cor
 fn transmit<P: Port>(
     port: &mut P,
     task: &Task,
-    part: &PlanPart,
+    (part, starter): (&PlanPart, Option<Starter<'_>>),
     (listen, answered): (&mut impl FnMut(&mut P) -> Result<(usize, u64), Trouble>, &Cell<u64>),
     report: Report<'_>,
 ) -> Worked {
@@ -733,7 +741,7 @@ fn transmit<P: Port>(
     let before = port.frames().1;
     let mut until = Until::new(report, task, part, before);
     let mut listen_only = |port: &mut P| listen(port).map(|(taken, _)| taken);
-    let sent = send_part_and_listen(port, part, &mut until, &mut listen_only);
+    let sent = send_part_and_listen(port, part, starter, &mut until, &mut listen_only);
     // Answers to questions are no frames of the trial.
     let frames = (port.frames().1 - before).saturating_sub(answered.get());
     let (sent, trouble) = match sent {
@@ -748,7 +756,18 @@ fn transmit<P: Port>(
     report.sends(frames);
     report.state().control().into_iter().for_each(|control| control.has_sent(task.at, &sent.of_streams));
     report.has_sent(core_sent(task, part, frames, &sent));
-    let run::Sent { intended, elapsed, gaps, disturbance, given, of_streams, skipped, lateness, .. } = sent;
+    let run::Sent {
+        intended,
+        elapsed,
+        gaps,
+        send_log,
+        disturbance,
+        given,
+        of_streams,
+        skipped,
+        lateness,
+        ..
+    } = sent;
     let Until { begun, rates: rate_changes, line, .. } = until;
     let sent = SentFrames {
         intended,
@@ -759,6 +778,7 @@ fn transmit<P: Port>(
         begun,
         elapsed,
         gaps,
+        send_log,
         disturbance,
         rate_changes,
         lateness,

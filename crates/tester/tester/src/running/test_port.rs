@@ -21,7 +21,7 @@ use kpps_frames::tag::TagFormat;
 use kpps_frames::{Mac, Templates};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Gaps, Lateness, Near, SendPlan, Shape};
+use kpps_ports::port::run::{Gaps, Lateness, Near, SendLog, SendPlan, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,7 +155,7 @@ impl Done {
 }
 
 /// The work of one of several cores of a port in a trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OfCore {
     /// The CPU that it had for itself while it sent, if it had one.
     pub cpu: Option<u32>,
@@ -167,6 +167,8 @@ pub struct OfCore {
     pub received: u64,
     /// Its receive overflow, if its port counts it.
     pub missed: Option<u64>,
+    /// The gaps between the frames that it sent, if they were paced.
+    pub gaps: Option<Gaps>,
 }
 
 /// The frames that a port has sent in a trial.
@@ -188,6 +190,8 @@ pub struct SentFrames {
     pub elapsed: Duration,
     /// The gaps between frames, if they were paced.
     pub gaps: Option<Gaps>,
+    /// When a core's frames were sent, until those of all cores are put together.
+    pub send_log: Option<SendLog>,
     /// The reasons that kept the sender from its CPU, if they were observed.
     pub disturbance: Option<Disturbance>,
     /// The changes of the load, as they took effect here.

@@ -62,6 +62,26 @@ fn two_cores_send_and_receive_each_frame_once() {
     }
 }
 
+/// All cores have one beginning: the intervals have as many due frames as those of one core, and the gaps are
+/// those of the whole schedule.
+#[test]
+fn two_cores_have_the_times_of_one() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester("packet", IPS);
+    let every = Some(std::time::Duration::from_millis(50));
+    let trial = trial(&mut tester, &Offer { every, ..offer(8000.0, 128, false) });
+    let intervals = &trial.directions[0].series;
+    let whole = intervals.iter().filter(|it| (it.seconds - 0.05).abs() < 1e-6);
+    assert!(whole.clone().count() >= 3, "{trial:#?}");
+    assert!(whole.clone().all(|it| it.intended.abs_diff(400) <= 1), "{intervals:#?}");
+    let way = &trial.directions[0];
+    let gaps = way.gaps.unwrap();
+    assert_eq!((gaps.count, gaps.intended_ns), (way.sent - 1, Some(125_000.0)), "{trial:#?}");
+    let of_cores = way.cores.iter().map(|core| core.gaps.unwrap());
+    assert!(of_cores.clone().all(|gaps| gaps.p50_ns > 200_000), "{trial:#?}");
+    assert_eq!(of_cores.map(|gaps| gaps.count).sum::<u64>(), way.sent - 2, "{trial:#?}");
+}
+
 /// As many frames as the ports take.
 #[test]
 fn a_flood_on_two_cores_is_accounted_for() {

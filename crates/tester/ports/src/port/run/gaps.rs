@@ -1,5 +1,6 @@
 //! The gaps between frames as they were sent.
 
+use super::send_log::SendLog;
 use std::time::Duration;
 
 /// A gap is exact if it differs from the intended one by no more than this, in ns.
@@ -22,6 +23,8 @@ pub struct Recorder {
     count: u64,
     max_ns: u64,
     buckets: Vec<u64>,
+    /// If other cores send frames of the same schedule.
+    log: Option<SendLog>,
 }
 
 /// The gaps between frames of a paced load.
@@ -50,22 +53,14 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// The gaps of two cores of a sender. Each core's gaps are between its own frames, so the intended ones
-    /// differ. Percentiles are those of the worse core.
-    #[must_use]
-    pub fn and(self, other: &Self) -> Self {
-        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-        Self {
-            intended_ns: None,
-            count: self.count + other.count,
-            within: sum(self.within, other.within),
-            p50_ns: self.p50_ns.max(other.p50_ns),
-            p99_ns: self.p99_ns.max(other.p99_ns),
-            p999_ns: self.p999_ns.max(other.p999_ns),
-            max_ns: self.max_ns.max(other.max_ns),
-            waited_ns: sum(self.waited_ns, other.waited_ns),
-            got: self.got,
+    /// The gaps between the frames of several cores, in the order in which they were due; `None` without a
+    /// gap. If a frame was sent before the one that was due before it, their gap is 0.
+    pub fn of_cores(logs: Vec<SendLog>) -> Option<Self> {
+        let mut recorder = Recorder::new(logs.first()?.intended_ns());
+        for [last, next] in SendLog::neighbours(logs) {
+            recorder.record_between(last, next);
         }
+        recorder.gaps()
     }
 }
 
@@ -111,12 +106,33 @@ impl Recorder {
             count: 0,
             max_ns: 0,
             buckets,
+            log: None,
         }
+    }
+
+    /// As one of several cores, which send the frames of this schedule.
+    #[must_use]
+    pub fn beside_others(self, log: SendLog) -> Self {
+        Self { log: Some(log), ..self }
+    }
+
+    /// Notes a frame beside those of other cores, if there are some.
+    #[inline]
+    pub fn note(&mut self, now_ns: u64, due_ns: u64) {
+        if let Some(log) = &mut self.log {
+            log.note(due_ns, now_ns);
+        }
+    }
+
+    /// The notes for the gaps of all cores.
+    pub fn take_log(&mut self) -> Option<SendLog> {
+        self.log.take()
     }
 
     /// From now on gaps are to differ from those before.
     pub fn change(&mut self) {
         (self.intended_ns, self.is_known) = (None, false);
+        self.log.iter_mut().for_each(SendLog::change);
     }
 
     /// Adds frames that were sent together.
@@ -135,20 +151,33 @@ impl Recorder {
     /// Adds a frame with its time. Its intended gap is that between its time and the one before.
     #[inline]
     pub fn record_due(&mut self, now_ns: u64, due_ns: u64) {
+        self.note(now_ns, due_ns);
         if let (Some(last), Some(last_due)) = (self.last_ns, self.last_due_ns) {
-            let (gap_ns, intended_ns) = (now_ns.saturating_sub(last), due_ns.saturating_sub(last_due));
-            self.add(gap_ns, 1);
-            self.within += u64::from(gap_ns.abs_diff(intended_ns) <= TOLERANCE.as_nanos() as u64);
+            self.record_between((last_due, last), (due_ns, now_ns));
         }
         (self.last_ns, self.last_due_ns, self.is_known) = (Some(now_ns), Some(due_ns), true);
     }
 
-    fn add(&mut self, gap_ns: u64, times: u64) {
+    /// Adds the gap between two frames, each with the time when it was due and when it was sent. The intended
+    /// gap is that between the due times.
+    #[inline]
+    pub fn record_between(&mut self, last: (u64, u64), next: (u64, u64)) {
+        let [intended_ns, gap_ns] = [next.0 as i64 - last.0 as i64, next.1 as i64 - last.1 as i64];
+        self.count_gap(gap_ns.max(0) as u64, 1);
+        self.within += u64::from(gap_ns.abs_diff(intended_ns) <= TOLERANCE.as_nanos() as u64);
+        self.is_known = true;
+    }
+
+    fn count_gap(&mut self, gap_ns: u64, times: u64) {
         self.count += times;
         self.buckets[bucket(gap_ns)] += times;
         if times > 0 {
             self.max_ns = self.max_ns.max(gap_ns);
         }
+    }
+
+    fn add(&mut self, gap_ns: u64, times: u64) {
+        self.count_gap(gap_ns, times);
         let tolerance = TOLERANCE.as_nanos() as f64;
         if self.intended_ns.is_some_and(|intended_ns| (gap_ns as f64 - intended_ns).abs() <= tolerance) {
             self.within += times;
@@ -213,6 +242,24 @@ mod tests {
         }
         let gaps = recorder.gaps().unwrap();
         assert_eq!((gaps.count, gaps.within, gaps.max_ns, gaps.intended_ns), (3, Some(2), 121_000, None));
+    }
+
+    /// Frames are due every 10 us, in turn on three cores; one is 15 us late.
+    #[test]
+    fn the_gaps_of_all_cores_are_those_of_the_whole_schedule() {
+        let logs = (0..3).map(|core| {
+            let mut log = SendLog::new(Some(10_000.0));
+            for frame in (core..30).step_by(3) {
+                log.note(frame * 10_000, frame * 10_000 + if frame == 7 { 15_000 } else { 100 });
+            }
+            log
+        });
+        let gaps = Gaps::of_cores(logs.collect()).unwrap();
+        // The late frame comes after the next one, whose gap is 0 then.
+        assert_eq!((gaps.count, gaps.within, gaps.max_ns), (29, Some(27), 24_900));
+        assert_eq!(gaps.intended_ns, Some(10_000.0));
+        assert!((10_000..10_200).contains(&gaps.p50_ns), "{gaps:?}");
+        assert_eq!(Gaps::of_cores(vec![SendLog::new(None)]), None);
     }
 
     proptest! {

@@ -4,6 +4,7 @@
 
 mod any;
 mod app;
+mod beginning;
 mod count;
 mod cpu_list;
 #[cfg(target_os = "linux")]
@@ -16,6 +17,7 @@ mod pauses;
 mod plan;
 mod schedule;
 mod send;
+mod send_log;
 #[cfg(target_os = "linux")]
 mod session;
 mod shape;
@@ -28,6 +30,7 @@ mod tally;
 
 pub use any::{count_any, forward_any, send_any};
 pub use app::app;
+pub use beginning::{Beginning, Starter};
 pub use count::count;
 pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
@@ -37,6 +40,7 @@ pub use part::{PartTimetables, PlanPart};
 pub use plan::{Change, Late, SendPlan, StreamPlan, Timetables};
 pub use schedule::{FEW, LATE, Lateness};
 pub use send::{Sent, send, send_and_listen, send_part_and_listen};
+pub use send_log::SendLog;
 pub use shape::{Shape, Times, Timetable};
 pub use steady::{
     Aside, Near, Pinned, Steady, left_raised, pin_core, prefer, restore_priority, use_cores, use_cpus,
@@ -177,7 +181,11 @@ struct Shift<'w, W> {
 
 impl<'w, W: Watch> Shift<'w, W> {
     fn start(watch: &'w mut W) -> Self {
-        let started = Instant::now();
+        Self::since(watch, Instant::now())
+    }
+
+    /// Times count from `started`.
+    fn since(watch: &'w mut W, started: Instant) -> Self {
         let end = watch.at_most().map(|most| started + most);
         Self { watch, started, next: started, end, busy: 0 }
     }

@@ -216,6 +216,9 @@ impl Schedule for OnePart {
             self.most = most.map_or(u64::MAX, |most| self.numbers.before(most)).max(self.sent);
         }
     }
+    fn shared_gap_ns(&self) -> Option<f64> {
+        self.table.gap_ns()
+    }
     fn lateness(&self) -> Lateness {
         self.lateness
     }

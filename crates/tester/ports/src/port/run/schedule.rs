@@ -79,6 +79,10 @@ pub(super) trait Schedule {
     fn gap_ns(&self) -> Option<f64> {
         None
     }
+    /// The gap in ns of equally spaced frames that are divided among cores.
+    fn shared_gap_ns(&self) -> Option<f64> {
+        None
+    }
     /// How late frames were.
     fn lateness(&self) -> Lateness;
     /// Whether all frames are of the first stream, and [`next`](Self::next) need not be asked.
@@ -92,7 +96,7 @@ pub(super) struct One {
     table: Timetable,
     /// The same table, read a little later.
     behind: Timetable,
-    /// When the frames that were sent were due, if delays are wanted; and their delays.
+    /// When the frames that were sent were due, if their times or delays are wanted; and their delays.
     due: Option<Timetable>,
     lateness: Lateness,
     most: u64,
@@ -105,13 +109,14 @@ pub(super) struct One {
 }
 
 impl One {
-    /// For a plan with one stream. `delays`: whether late frames are sent, so that their delays matter.
-    pub(super) fn of(plan: &SendPlan, delays: bool) -> Option<Self> {
+    /// For a plan with one stream. `with_times`: whether late frames are sent, or other cores send other
+    /// streams, so that it matters when each frame was due.
+    pub(super) fn of(plan: &SendPlan, with_times: bool) -> Option<Self> {
         let [stream] = &plan.streams[..] else { return None };
         let table = stream.timetable();
         (stream.start.is_zero() && stream.duration.is_none() && !plan.live).then(|| Self {
             behind: table.clone(),
-            due: delays.then(|| table.clone()),
+            due: with_times.then(|| table.clone()),
             table,
             lateness: Lateness::default(),
             most: stream.count.unwrap_or(u64::MAX),
@@ -143,14 +148,17 @@ impl Schedule for One {
         0
     }
     fn sent(&mut self, frames: usize, began: Duration, now: Duration, gaps: Option<&mut Recorder>) {
-        if let Some(due) = &mut self.due {
-            for frame in self.sent..self.sent + frames as u64 {
-                self.lateness.note(due.time_of(frame), began);
-            }
-        }
+        let first = self.sent + self.given_up;
         self.sent += frames as u64;
-        if let Some(gaps) = gaps {
-            gaps.record(now.as_nanos() as u64, frames);
+        let Some(gaps) = gaps else { return };
+        let now_ns = now.as_nanos() as u64;
+        gaps.record(now_ns, frames);
+        if let Some(due) = &mut self.due {
+            for frame in first..first + frames as u64 {
+                let due_s = due.time_of(frame);
+                self.lateness.note(due_s, began);
+                gaps.note(now_ns, (due_s * 1e9) as u64);
+            }
         }
     }
     fn left(&self) -> u64 {

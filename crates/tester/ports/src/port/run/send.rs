@@ -1,10 +1,12 @@
 //! Sending test frames at an exact rate, or as fast as the port takes them.
 
+use super::beginning::Starter;
 use super::gaps::{Gaps, Recorder};
 use super::part::{OnePart, PlanPart};
 use super::pauses::Pauses;
 use super::plan::{Late, SendPlan};
 use super::schedule::{FEW, LATE, Lateness, Many, One, Schedule};
+use super::send_log::SendLog;
 use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
@@ -29,6 +31,8 @@ pub struct Sent {
     pub elapsed: Duration,
     /// The gaps between the frames, if they were paced.
     pub gaps: Option<Gaps>,
+    /// When they were sent, if they were paced and other cores sent frames of the same schedule.
+    pub send_log: Option<SendLog>,
     /// How late frames were, with [`Late::Send`].
     pub lateness: Option<Lateness>,
     /// The reasons that kept the sender from its CPU when frames could not be sent in time; `None` if frames
@@ -219,30 +223,43 @@ pub fn send_and_listen<P: Port>(
     watch: &mut impl Watch,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {
+    send_streams(port, plan, None, watch, listen)
+}
+
+/// Sends the frames of all streams.
+fn send_streams<P: Port>(
+    port: &mut P,
+    plan: &SendPlan,
+    starter: Option<Starter<'_>>,
+    watch: &mut impl Watch,
+    listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
+) -> Result<Sent, Trouble> {
     if plan.streams.is_empty() || plan.streams.iter().any(|stream| stream.frames.is_empty()) {
         return Ok(Sent::default());
     }
-    match One::of(plan, plan.late == Late::Send) {
-        Some(one) => send_in_order(port, plan, one, watch, listen),
-        None => send_in_order(port, plan, Many::of(plan), watch, listen),
+    match One::of(plan, plan.late == Late::Send || starter.is_some()) {
+        Some(one) => send_in_order(port, plan, one, starter, watch, listen),
+        None => send_in_order(port, plan, Many::of(plan), starter, watch, listen),
     }
 }
 
-/// As [`send_and_listen`], for the part of a plan that one of several cores sends.
+/// As [`send_and_listen`], for the part of a plan that one of several cores sends. If they begin together,
+/// `starter` is this core's part of that.
 ///
 /// # Errors
 /// [`Trouble`].
 pub fn send_part_and_listen<P: Port>(
     port: &mut P,
     part: &PlanPart,
+    starter: Option<Starter<'_>>,
     watch: &mut impl Watch,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {
     match part.numbers.and_then(|numbers| OnePart::of(&part.plan, numbers)) {
         Some(one) if !part.plan.streams.iter().any(|stream| stream.frames.is_empty()) => {
-            send_in_order(port, &part.plan, one, watch, listen)
+            send_in_order(port, &part.plan, one, starter, watch, listen)
         }
-        _ => send_and_listen(port, &part.plan, watch, listen),
+        _ => send_streams(port, &part.plan, starter, watch, listen),
     }
 }
 
@@ -251,6 +268,7 @@ fn send_in_order<P: Port>(
     port: &mut P,
     plan: &SendPlan,
     mut schedule: impl Schedule,
+    starter: Option<Starter<'_>>,
     watch: &mut impl Watch,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {
@@ -267,11 +285,17 @@ fn send_in_order<P: Port>(
     let waited = steady::waited();
     let mut pauses = steady.as_ref().and_then(|steady| Pauses::begin(steady.got().cpu));
     let mut disturbance = None;
+    let is_beside_others = starter.is_some();
     // If the epoch is in the future, sending begins at the epoch.
-    if let Some(wait) = plan.epoch.and_then(|epoch| epoch.checked_duration_since(Instant::now())) {
-        std::thread::sleep(wait);
-    }
-    let mut shift = Shift::start(watch);
+    let mut shift = match starter {
+        Some(starter) => Shift::since(watch, starter.begin(plan.epoch)),
+        None => {
+            if let Some(wait) = plan.epoch.and_then(|epoch| epoch.checked_duration_since(Instant::now())) {
+                std::thread::sleep(wait);
+            }
+            Shift::start(watch)
+        }
+    };
     let since_epoch = plan.epoch.map_or(Duration::ZERO, |epoch| shift.started.duration_since(epoch));
     shift.watch.begins(since_epoch);
     let mut source = Source {
@@ -284,7 +308,7 @@ fn send_in_order<P: Port>(
         since_epoch,
         waits_since: None,
     };
-    let (mut gaps, mut lateness) = (None, None);
+    let (mut gaps, mut lateness, mut send_log) = (None, None, None);
     let (intended, elapsed) = match plan.is_paced {
         false => {
             flood(port, &mut source, &mut schedule, &mut shift, listen)?;
@@ -292,12 +316,16 @@ fn send_in_order<P: Port>(
         }
         true => {
             let mut recorder = Recorder::new(schedule.gap_ns());
+            if is_beside_others {
+                recorder = recorder.beside_others(SendLog::new(schedule.shared_gap_ns()));
+            }
             let with = (&mut recorder, pauses.as_mut(), &mut *listen);
             let result = pace(port, &mut source, &mut schedule, &mut shift, with)?;
             lateness = (plan.late == Late::Send).then(|| schedule.lateness());
             let waited_ns = waited.and_then(|before| Some((steady::waited()? - before).as_nanos() as u64));
             gaps =
                 recorder.gaps().map(|gaps| Gaps { waited_ns, got: steady.as_ref().map(Steady::got), ..gaps });
+            send_log = recorder.take_log();
             let (intended, elapsed) = result;
             disturbance = pauses.map(|pauses| pauses.end(elapsed, intended.saturating_sub(source.sent)));
             result
@@ -312,6 +340,7 @@ fn send_in_order<P: Port>(
         shortfall: intended.saturating_sub(sent),
         elapsed,
         gaps,
+        send_log,
         lateness,
         disturbance,
         given: source.sent,
