@@ -92,6 +92,9 @@ pub struct Trial {
 pub struct Probe {
     /// Its name.
     pub stream: String,
+    /// The port that sends it: 1 or 2, as in the file of streams; absent in older documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u8>,
     /// Its frames that were sent.
     pub sent: u64,
     /// Its frames that were sent and did not arrive.

@@ -228,8 +228,37 @@ fn points(curve: &Curve) -> Markup {
                         @if let Some(stands_for) = curve.environment.presets.get(&series.name) { span { (stands_for) } }
                     }
                     div.scroll tabindex="0" role="region" aria-label={ "Points of " (series.name) } { (grid(series)) }
+                    (probes(series))
                 }
             }
+        }
+    }
+}
+
+/// The latencies of probes at each load, if there are probes.
+fn probes(series: &Series) -> Markup {
+    let rows = series.points.iter().flat_map(|point| point.probes.iter().map(move |probe| (point, probe)));
+    markup! {
+        @if series.points.iter().any(|point| !point.probes.is_empty()) {
+            p.hint { "Latency of probes beside the load; in the first line without it:" }
+            div.scroll tabindex="0" role="region" aria-label={ "Probes of " (series.name) } { table {
+                thead { tr {
+                    @for name in ["offered, kpps", "probe", "from port", "sent", "lost"] { th scope="col" { (name) } }
+                    @for name in ["min, µs", "p50, µs", "p99, µs", "max, µs", "jitter, µs"] {
+                        th scope="col" { (name) }
+                    }
+                } }
+                tbody { @for (point, probe) in rows { tr {
+                    td { (in_kpps(point.offered_pps)) }
+                    td { (probe.stream) }
+                    td { (probe.from.map_or_else(|| "–".into(), |port| port.to_string())) }
+                    @for frames in [probe.sent, probe.lost] { td { (frames) } }
+                    @let times = &probe.latency_ns;
+                    @for ns in [times.min, times.p50, times.p99, times.max, times.jitter] {
+                        td { (in_us(ns)) }
+                    }
+                } } }
+            } }
         }
     }
 }

@@ -44,13 +44,15 @@ fn probes(series: &Series, style: TextStyle) -> String {
     }
     let micro = if style.ascii { "us" } else { "µs" };
     let us = |ns: Option<u64>| ns.map_or_else(|| nothing(style), |ns| format!("{:.1}", ns as f64 / 1e3));
-    let mut header: Vec<String> = ["offered\nkpps", "\nprobe", "lost\n%"].map(String::from).into();
+    let mut header: Vec<String> =
+        ["offered\nkpps", "\nprobe", "from\nport", "lost\n%"].map(String::from).into();
     header.extend(["min", "p50", "p99", "max", "jitter"].map(|name| format!("{name}\n{micro}")));
     let rows = series.points.iter().flat_map(|point| {
         point.probes.iter().map(move |probe| {
             let Latency { min, p50, p99, max, jitter, .. } = probe.latency_ns;
             let lost = per_cent(probe.lost as f64 / probe.sent.max(1) as f64);
-            let first = [kpps(point.offered_pps), probe.stream.clone(), lost];
+            let from = probe.from.map_or_else(|| nothing(style), |port| port.to_string());
+            let first = [kpps(point.offered_pps), probe.stream.clone(), from, lost];
             first.into_iter().chain([min, p50, p99, max, jitter].map(us)).collect::<Vec<_>>()
         })
     });

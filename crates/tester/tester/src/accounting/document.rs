@@ -342,6 +342,7 @@ fn probes(offer: &Offer, direction: &DirectionOutcome) -> Vec<Probe> {
     };
     let published = |((stream, _), of): ((&Stream, f64), &OfStream)| Probe {
         stream: stream.name.clone(),
+        from: u8::try_from(direction.from + 1).ok(),
         sent: of.sent,
         lost: of.missing(),
         latency_ns: latency(of),

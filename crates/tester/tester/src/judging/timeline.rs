@@ -289,8 +289,9 @@ pub(crate) struct DirectionTotals {
     /// When sending began, since the epoch, and how long it lasted.
     pub begun: Duration,
     pub elapsed: Duration,
-    /// Frames that were due.
+    /// Frames that were due, and frames that were sent.
     pub intended: u64,
+    pub sent: u64,
     /// The receive overflow in frames of this direction, if the port counts it.
     pub overflow: Option<u64>,
 }
@@ -329,7 +330,9 @@ pub(crate) fn series(
     let mut due = count(|it| it.due);
     due.last_mut().into_iter().for_each(|all| *all = totals.intended as i64);
     let less = |from: &[i64], what: &[i64]| from.iter().zip(what).map(|(a, b)| a - b).collect::<Vec<_>>();
-    let sent = each(&less(&given, &refused));
+    // Frames that waited in the port's queue at the end were given to it, but not sent.
+    let taken = less(&given, &refused).into_iter().map(|frames| frames.min(totals.sent as i64));
+    let sent = each(&taken.collect::<Vec<_>>());
     let sent_so_far = running(sent.iter().copied());
     let shortfall = each(&less(&due, &sent_so_far));
     let overflow = each(&missed);
@@ -426,7 +429,13 @@ mod tests {
         let receiver = receiver.finish();
         assert!(sender.points().len() <= MOST_INTERVALS && receiver.points().len() <= MOST_INTERVALS);
         let elapsed = Duration::from_secs(all);
-        let totals = DirectionTotals { begun: Duration::ZERO, elapsed, intended: 3 * all, overflow: None };
+        let totals = DirectionTotals {
+            begun: Duration::ZERO,
+            elapsed,
+            intended: 3 * all,
+            sent: 3 * all,
+            overflow: None,
+        };
         let (interval_s, series) = series(&sender, &receiver, &totals);
         assert_eq!((interval_s, series.len()), (128.0, all as usize / 128));
         let sum = |of: fn(&Interval) -> u64| series.iter().map(of).sum::<u64>();
@@ -435,6 +444,23 @@ mod tests {
         assert!(series.iter().all(|it| it.offered_pps == 3.0 && it.overflow.is_none()));
         let p99 = series[3].latency_ns.p99.unwrap_or_default();
         assert!((3000..3050).contains(&p99), "{p99}");
+    }
+
+    /// A link goes down for good in the second of three seconds. Six frames stay in the port's queue.
+    #[test]
+    fn frames_that_stay_in_a_queue_are_not_sent() {
+        let (mut sender, mut receiver) = (Timeline::new(SECOND), Timeline::new(SECOND));
+        for (second, given, received) in [(0, 10, 10), (1, 8, 4), (2, 2, 0)] {
+            let point = sender.at(second * NS);
+            (point.due, point.given) = (10, given);
+            receiver.at(second * NS).received = received;
+        }
+        let begun = Duration::ZERO;
+        let totals = DirectionTotals { begun, elapsed: 3 * SECOND, intended: 30, sent: 14, overflow: None };
+        let (_, series) = series(&sender, &receiver, &totals);
+        let of = |of: fn(&Interval) -> u64| series.iter().map(of).collect::<Vec<_>>();
+        assert_eq!((of(|it| it.sent), of(|it| it.shortfall)), (vec![10, 4, 0], vec![0, 6, 10]));
+        assert_eq!(of(|it| it.lost), [0, 0, 0]);
     }
 
     #[test]
@@ -468,7 +494,8 @@ mod tests {
         // Nine more of the missed frames were frames of others.
         receiver.at(3 * NS).missed = 10;
         let begun = Duration::from_millis(250);
-        let totals = DirectionTotals { begun, elapsed: 4 * SECOND, intended: 40, overflow: Some(1) };
+        let totals =
+            DirectionTotals { begun, elapsed: 4 * SECOND, intended: 40, sent: 31, overflow: Some(1) };
         let (_, series) = series(&sender, &receiver, &totals);
         let of = |of: fn(&Interval) -> u64| series.iter().map(of).collect::<Vec<_>>();
         assert_eq!(of(|it| it.intended), [8, 10, 10, 12], "the rest of 0.25 s belongs to the fourth");

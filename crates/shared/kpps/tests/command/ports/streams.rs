@@ -179,6 +179,7 @@ fn a_curve_shows_the_latencies_of_probes_at_each_load() {
     for point in points {
         let probes = point["probes"].as_array().unwrap();
         assert_eq!((&probes[0]["stream"], &probes[1]["stream"]), (&"probe".into(), &"back".into()));
+        assert_eq!((&probes[0]["from"], &probes[1]["from"]), (&1.into(), &2.into()));
         for (probe, due) in probes.iter().zip([200, 100]) {
             let sent = probe["sent"].as_u64().unwrap();
             assert!(sent > 0 && sent <= due && probe["lost"].as_u64() <= Some(sent), "{probe}");

@@ -121,8 +121,13 @@ impl Ended {
     ) -> DirectionOutcome {
         let overflow = self.done[crossing.to].missed.map(|_| dropped.min(crossing.missing()));
         let Crossing { from, to, sent, received } = crossing;
-        let totals =
-            DirectionTotals { begun: sent.begun, elapsed: sent.elapsed, intended: sent.intended, overflow };
+        let totals = DirectionTotals {
+            begun: sent.begun,
+            elapsed: sent.elapsed,
+            intended: sent.intended,
+            sent: sent.frames,
+            overflow,
+        };
         let lines = self.done[from].line.as_ref().zip(self.done[to].line.as_ref());
         let series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &totals));
         let latency = self.latency(offer, to);
