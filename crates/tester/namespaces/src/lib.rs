@@ -137,7 +137,7 @@ impl Net {
 
     /// Waits until the bridge there forwards what comes in by these ports. It does so only when the kernel
     /// has noticed that their links are up, and a busy machine notices late.
-    fn await_forwarding(&self, ports: &[&str]) {
+    pub fn await_forwarding(&self, ports: &[&str]) {
         // BR_STATE_FORWARDING is 3.
         self.await_each(ports, "forwards", |port| format!("grep -q 3 /sys/class/net/{port}/brport/state"));
     }

@@ -4,7 +4,7 @@
 
 use crate::models::{Kind, Support};
 use crate::problems::Problems;
-use crate::translation::{Configuration, seconds};
+use crate::translation::{Configuration, bytes_of, seconds};
 use crate::value::Object;
 use crate::{json, protobuf};
 use kpps_frames::rate::GIGABIT;
@@ -127,8 +127,8 @@ fn sizes_are_those_of_the_models() {
     // The bytes of frames of several sizes are those of their order.
     let (all, _) = read(&config(json!({"size": {"weight_pairs": {"predefined": "imix"}}})));
     let flow = &all.flows[0].flow;
-    assert_eq!(flow.bytes(12 * 5), 5 * (7 * 64 + 4 * 570 + 1518));
-    assert_eq!(flow.bytes(1), u64::from(flow.sizes().period()[0].bytes_with_fcs()));
+    assert_eq!(bytes_of(flow.sizes(), 12 * 5), 5 * (7 * 64 + 4 * 570 + 1518));
+    assert_eq!(bytes_of(flow.sizes(), 1), u64::from(flow.sizes().period()[0].bytes_with_fcs()));
 }
 
 #[test]

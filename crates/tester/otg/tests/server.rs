@@ -25,7 +25,9 @@ fn server() -> Server {
         log: |_| (),
     };
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = Settings { listen: here, is_plain: true, identity: None, grpc: Some(here), token: None };
+    let (identity, grpc) = (None, Some(here));
+    let settings =
+        Settings { listen: here, is_plain: true, identity, grpc, is_grpc_secure: false, token: None };
     Server::start(settings, rules).unwrap()
 }
 

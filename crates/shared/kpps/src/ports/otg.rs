@@ -50,6 +50,9 @@ pub struct Arguments {
     /// Address for gRPC, without TLS [default: no gRPC]
     #[arg(long, value_name = "ADDRESS:PORT")]
     grpc: Option<SocketAddr>,
+    /// Speak TLS at the address for gRPC, with the certificate of HTTPS
+    #[arg(long, requires = "grpc")]
+    grpc_tls: bool,
     /// File with a token of 16 characters or more that clients must show. Addresses beyond this host need it
     #[arg(long, value_name = "FILE", help_heading = heading::AGENTS)]
     token_file: Option<PathBuf>,
@@ -85,7 +88,8 @@ pub struct Arguments {
 
 /// Runs `kpps otg`.
 pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
-    let Arguments { ports, listen, http, grpc, token_file, tls_cert, tls_key, options, .. } = arguments;
+    let Arguments { ports, listen, http, grpc, grpc_tls, token_file, tls_cert, tls_key, options, .. } =
+        arguments;
     let mut locations = BTreeSet::new();
     if let Some(port) = ports.iter().find(|port| !locations.insert(&port.location)) {
         return Err(Failure::Input(format!("--port {}: two ports have this location", port.location)));
@@ -122,7 +126,8 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
         options: options.options(true),
         log: kpps_rendering::files::tell,
     };
-    let settings = Settings { listen, is_plain: http, identity: tls_cert.zip(tls_key), grpc, token };
+    let identity = tls_cert.zip(tls_key);
+    let settings = Settings { listen, is_plain: http, identity, grpc, is_grpc_secure: grpc_tls, token };
     let server = Server::start(settings, rules).map_err(|error| Failure::Input(error.to_string()))?;
     let scheme = if http { "http" } else { "https" };
     session.tell(&format!("listening on {scheme}://{}", server.json));

@@ -1,42 +1,73 @@
 //! The counts of a flow since it was started.
 
+use crate::translation::{bytes_of, seconds};
 use kpps_documents::FlowLatency;
-use kpps_tester::StreamNow;
+use kpps_tester::{Stream, StreamNow};
 use std::time::{Duration, Instant};
 
 /// The time over which rates are measured.
 const RATE_TIME: Duration = Duration::from_millis(500);
+/// How long a stream without a due frame is waited for.
+const SLACK: Duration = Duration::from_secs(2);
 
-/// The counts of a flow since it was started.
+/// Frames and their bytes with FCS: the sent and the received ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Frames.
+    pub frames: [u64; 2],
+    /// Their bytes.
+    pub bytes: [u64; 2],
+}
+
+impl Totals {
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let sum = |a: [u64; 2], b: [u64; 2]| [a[0].saturating_add(b[0]), a[1].saturating_add(b[1])];
+        Self { frames: sum(self.frames, other.frames), bytes: sum(self.bytes, other.bytes) }
+    }
+}
+
+/// A flow since it was started.
 #[derive(Clone, Debug, Default)]
 pub struct FlowState {
     /// Whether it was started in the transmission.
-    pub is_started: bool,
+    is_started: bool,
     /// Whether it was stopped since.
     pub is_stopped: bool,
+    /// Whether it waits between two of its frames until it is resumed.
+    pub is_paused: bool,
     begun: Option<Instant>,
     is_sending: bool,
     /// Whether a frame was sent, or is certain not to come.
     has_begun: bool,
     /// The counts of its stream when it was started.
     base: StreamNow,
-    /// Frames sent and received since then.
-    pub frames: [u64; 2],
-    /// Received frames of each size, if these are known.
-    pub received_sizes: Vec<u64>,
-    /// Times from sending to receiving.
-    pub latency: Option<FlowLatency>,
+    /// Its own counts at that time, if they go on.
+    kept: Totals,
+    /// Its counts.
+    pub totals: Totals,
+    /// The mean size of its frames, with FCS.
+    pub mean_bytes: f64,
+    /// The rate at which its frames were due, in frames per second.
+    pub offered_pps: f64,
     /// Frames per second, sent and received.
     pub rates_pps: [f64; 2],
+    /// Times from sending to receiving.
+    pub latency: Option<FlowLatency>,
+    /// When the first and the last frame arrived, in ns since 1970. The first one is unknown if the flow was
+    /// started before in the same transmission.
+    pub arrivals_ns: Option<(Option<u64>, u64)>,
     /// The counts from which the next rates are measured.
     sampled: Option<(Instant, [u64; 2])>,
 }
 
 impl FlowState {
-    /// The flow is started, while its stream has these counts.
-    pub fn start(&mut self, base: &StreamNow) {
-        let begun = Some(Instant::now());
-        *self = Self { is_started: true, begun, base: base.clone(), ..Self::default() };
+    /// The flow is started, while its stream has these counts. Its own counts go on if it `keeps` them.
+    pub fn start(&mut self, base: &StreamNow, keeps: bool) {
+        let kept = if keeps { self.totals } else { Totals::default() };
+        let (begun, base) = (Some(Instant::now()), base.clone());
+        *self = Self { is_started: true, begun, base, kept, totals: kept, ..Self::default() };
     }
 
     /// A new transmission begins, in which the flow is not started yet. Its counts stay.
@@ -46,7 +77,7 @@ impl FlowState {
 
     /// Whether it sends, or will.
     pub const fn is_active(&self) -> bool {
-        self.is_started && (self.is_sending || !self.is_stopped && !self.has_begun)
+        self.is_started && (self.is_sending || self.is_paused || !self.is_stopped && !self.has_begun)
     }
 
     /// Whether it has begun to send.
@@ -54,22 +85,50 @@ impl FlowState {
         self.is_sending || self.has_begun
     }
 
-    /// Takes the counts of its stream. `longest`: the time after which it is over in any case.
-    pub fn sample(&mut self, now: &StreamNow, at: Instant, longest: Option<Duration>) {
+    /// Whether it has frames left at this time: it was started and not stopped, and neither its frames nor
+    /// its time are through.
+    pub fn is_due(&self, at: Instant, stream: &Stream) -> bool {
+        let sent = self.totals.frames[0].saturating_sub(self.kept.frames[0]);
+        let sends = self.begun.map_or(Duration::ZERO, |begun| at.saturating_duration_since(begun));
+        let is_through = stream.count.is_some_and(|count| sent >= count)
+            || stream.duration.is_some_and(|time| sends >= stream.start.saturating_add(time));
+        self.is_started && !self.is_stopped && !is_through
+    }
+
+    /// Whether its stream has frames that were not sent.
+    pub const fn is_sending(&self) -> bool {
+        self.is_sending
+    }
+
+    /// Takes the counts of its stream.
+    pub fn sample(&mut self, now: &StreamNow, at: Instant, stream: &Stream) {
         if !self.is_started {
             return;
         }
         let since = |now: u64, base: u64| now.saturating_sub(base);
         let frames = [since(now.sent, self.base.sent), since(now.received, self.base.received)];
+        // A stream may have no frame that is due.
+        let longest = seconds(stream).and_then(|s| Duration::try_from_secs_f64(s).ok());
         let is_late =
-            longest.is_some_and(|longest| self.begun.is_some_and(|begun| begun.elapsed() > longest));
+            longest.is_some_and(|longest| self.begun.is_some_and(|begun| begun.elapsed() > longest + SLACK));
         self.is_sending = now.is_sending;
         self.has_begun |= now.is_sending || frames[0] > 0 || is_late;
-        self.frames = frames;
+        (self.mean_bytes, self.offered_pps) = (stream.sizes.mean_bytes_with_fcs(), stream.pps());
+        let bytes_sent = bytes_of(&stream.sizes, frames[0]);
         let base = self.base.received_sizes.iter().copied().chain(std::iter::repeat(0));
-        self.received_sizes =
+        let by_size: Vec<u64> =
             now.received_sizes.iter().zip(base).map(|(now, base)| since(*now, base)).collect();
+        let sizes = stream.sizes.parts().iter().map(|part| u64::from(part.0.bytes_with_fcs()));
+        let bytes_received = match by_size.iter().sum::<u64>() == frames[1] {
+            true => sizes.zip(&by_size).map(|(bytes, frames)| bytes * frames).sum(),
+            false if frames[0] == frames[1] => bytes_sent,
+            false => (frames[1] as f64 * self.mean_bytes).round() as u64,
+        };
+        self.totals = self.kept.and(&Totals { frames, bytes: [bytes_sent, bytes_received] });
         self.latency = now.latency;
+        let is_first = self.base.arrivals_ns.is_none();
+        let arrivals = now.arrivals_ns.filter(|_| frames[1] > 0);
+        self.arrivals_ns = arrivals.map(|[first, last]| (Some(first).filter(|_| is_first), last));
         match self.sampled {
             None => self.sampled = Some((at, frames)),
             Some((before, counts)) if at.duration_since(before) >= RATE_TIME => {
@@ -84,6 +143,6 @@ impl FlowState {
     /// The transmission has ended: its counts are final.
     pub fn end(&mut self) {
         (self.is_sending, self.has_begun, self.is_stopped) = (false, true, true);
-        self.rates_pps = [0.0; 2];
+        (self.is_paused, self.rates_pps) = (false, [0.0; 2]);
     }
 }

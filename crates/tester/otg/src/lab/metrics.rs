@@ -1,9 +1,10 @@
 //! Metrics and states.
 
+use super::flow_state::{FlowState, Totals};
 use super::{Lab, accepted};
 use crate::problems::Problems;
 use crate::rules::Refusal;
-use crate::translation::Node;
+use crate::translation::{Flow, Node};
 use crate::value::Object;
 use kpps_tester::is_link_up;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,8 @@ impl Lab {
         }
     }
 
-    /// The counts of ports are the sums of those of their flows.
+    /// The counts of a port are the sums of those of all flows that it has sent and received since the
+    /// configuration was set.
     fn port_metrics(&self, request: &Node<'_>) -> Result<Object, Refusal> {
         let names: BTreeSet<&str> = request.texts("port_names").into_iter().collect();
         let columns: BTreeSet<&str> = request.texts("column_names").into_iter().collect();
@@ -42,18 +44,8 @@ impl Lab {
             if !names.is_empty() && !names.contains(port.name.as_str()) {
                 continue;
             }
-            let (mut frames, mut bytes, mut rates, mut byte_rates) = ([0; 2], [0; 2], [0.0; 2], [0.0; 2]);
-            let mut is_sending = false;
-            for (flow, counts) in self.counts() {
-                let ports = self.configuration.flows.get(flow).map_or([usize::MAX; 2], |it| it.ports);
-                for way in [0, 1].into_iter().filter(|way| ports[*way] == at) {
-                    frames[way] += counts.frames[way];
-                    bytes[way] += counts.bytes[way];
-                    rates[way] += counts.rates_pps[way];
-                    byte_rates[way] += counts.rates_pps[way] * counts.mean_bytes;
-                }
-                is_sending |= ports[0] == at && counts.is_sending;
-            }
+            let PortCounts { totals: Totals { frames, bytes }, rates_pps, byte_rates, is_sending } =
+                self.port_counts(at);
             let mut metric = Object::new("PortMetric").with("name", port.name.as_str());
             let mut set = |name: &str, value: crate::value::Value| {
                 if columns.is_empty() || columns.contains(name) {
@@ -65,7 +57,7 @@ impl Lab {
             if let Some(is_up) = spec.and_then(|known| is_link_up(&known.spec)) {
                 set("link", if is_up { "up" } else { "down" }.into());
             }
-            let pair = self.pairs.iter().find(|pair| pair.ports.contains(&at));
+            let pair = self.pair_of(at);
             let captures = self.configuration.captures.iter().any(|capture| capture.port == at)
                 && pair.is_some_and(|pair| pair.capture.is_some());
             set("capture", if captures { "started" } else { "stopped" }.into());
@@ -73,7 +65,7 @@ impl Lab {
             for (way, side) in ["tx", "rx"].into_iter().enumerate() {
                 set(&format!("frames_{side}"), frames[way].into());
                 set(&format!("bytes_{side}"), bytes[way].into());
-                set(&format!("frames_{side}_rate"), rates[way].into());
+                set(&format!("frames_{side}_rate"), rates_pps[way].into());
                 set(&format!("bytes_{side}_rate"), byte_rates[way].into());
             }
             if let Some(mbps) = pair.and_then(|pair| pair.speed_mbps) {
@@ -84,17 +76,47 @@ impl Lab {
         Ok(Object::new("MetricsResponse").with("choice", "port_metrics").with("port_metrics", all))
     }
 
+    /// The counts of the port with this index: what it has sent, and what it has received.
+    fn port_counts(&self, port: usize) -> PortCounts {
+        let mut counts = PortCounts::default();
+        for pair in &self.pairs {
+            for side in [0, 1] {
+                // Frames from this side are sent by its port, and received by the other.
+                let ways = [0, 1].into_iter().filter(|way| pair.ports[side ^ *way] == port);
+                for way in ways {
+                    let of_side = |flow: &usize| {
+                        self.configuration.flows.get(*flow).is_some_and(|it| it.ports[0] == pair.ports[side])
+                    };
+                    let states = pair.flows.iter().zip(&pair.states).filter(|(flow, _)| of_side(flow));
+                    counts.totals.frames[way] += pair.past[side].frames[way];
+                    counts.totals.bytes[way] += pair.past[side].bytes[way];
+                    for (_, state) in states {
+                        counts.totals.frames[way] += state.totals.frames[way];
+                        counts.totals.bytes[way] += state.totals.bytes[way];
+                        counts.rates_pps[way] += state.rates_pps[way];
+                        counts.byte_rates[way] += state.rates_pps[way] * state.mean_bytes;
+                        counts.is_sending |= way == 0 && pair.is_running() && state.is_active();
+                    }
+                }
+            }
+        }
+        counts
+    }
+
     fn flow_metrics(&self, request: &Node<'_>) -> Result<Object, Refusal> {
         let asked = self.flows_asked(request)?;
         let columns: BTreeSet<&str> = request.texts("metric_names").into_iter().collect();
-        let counts: BTreeMap<usize, Counts> = self.counts().collect();
+        let mut states = BTreeMap::new();
+        for pair in &self.pairs {
+            let is_running = pair.is_running();
+            states.extend(pair.flows.iter().zip(&pair.states).map(|(flow, it)| (*flow, (it, is_running))));
+        }
         let mut all = Vec::new();
         for (at, placed) in self.configuration.flows.iter().enumerate() {
             let flow = &placed.flow;
             let is_asked = asked.contains(&at);
-            let Some(counts) = counts.get(&at).filter(|_| is_asked && flow.metrics.is_enabled) else {
-                continue;
-            };
+            let state = states.get(&at).filter(|_| is_asked && flow.metrics.is_enabled);
+            let Some((state, is_running)) = state.copied() else { continue };
             let port = |at: usize| self.configuration.ports.get(at).map_or("", |port| port.name.as_str());
             let mut metric = Object::new("FlowMetric")
                 .with("name", flow.name.as_str())
@@ -105,71 +127,57 @@ impl Lab {
                     metric.set(name, value);
                 }
             };
-            set("transmit", if counts.is_sending { "started" } else { "stopped" }.into());
+            let transmit = match is_running && state.is_active() {
+                true if state.is_paused => "paused",
+                true => "started",
+                false => "stopped",
+            };
+            set("transmit", transmit.into());
+            let Totals { frames, bytes } = state.totals;
             for (way, side) in ["tx", "rx"].into_iter().enumerate() {
-                let pps = counts.rates_pps[way];
-                let bytes = pps * counts.mean_bytes;
-                set(&format!("frames_{side}"), counts.frames[way].into());
-                set(&format!("bytes_{side}"), counts.bytes[way].into());
+                let pps = state.rates_pps[way];
+                let bytes_per_s = pps * state.mean_bytes;
+                set(&format!("frames_{side}"), frames[way].into());
+                set(&format!("bytes_{side}"), bytes[way].into());
                 set(&format!("frames_{side}_rate"), pps.into());
-                set(&format!("{side}_l1_rate_bps"), (pps * (counts.mean_bytes + BETWEEN) * 8.0).into());
-                set(&format!("{side}_rate_bytes"), bytes.into());
-                set(&format!("{side}_rate_bps"), (bytes * 8.0).into());
-                set(&format!("{side}_rate_kbps"), (bytes * 8.0 / 1e3).into());
-                set(&format!("{side}_rate_mbps"), (bytes * 8.0 / 1e6).into());
+                set(&format!("{side}_l1_rate_bps"), (pps * (state.mean_bytes + BETWEEN) * 8.0).into());
+                set(&format!("{side}_rate_bytes"), bytes_per_s.into());
+                set(&format!("{side}_rate_bps"), (bytes_per_s * 8.0).into());
+                set(&format!("{side}_rate_kbps"), (bytes_per_s * 8.0 / 1e3).into());
+                set(&format!("{side}_rate_mbps"), (bytes_per_s * 8.0 / 1e6).into());
             }
-            // A request has no names for these: the flow asks for them.
-            let [sent, received] = counts.frames;
-            if flow.metrics.has_loss && sent > 0 {
-                let lost = sent.saturating_sub(received) as f64;
-                metric.set("loss", lost / sent as f64 * 100.0);
-            }
-            if let Some(times) = counts.latency.filter(|_| flow.metrics.has_latency) {
-                let latency = Object::new("MetricLatency")
-                    .with("minimum_ns", times.min as f64)
-                    .with("maximum_ns", times.max as f64)
-                    .with("average_ns", times.mean as f64);
-                metric.set("latency", latency);
-            }
+            self.set_own_metrics(&mut metric, flow, state);
             all.push(metric);
         }
         Ok(Object::new("MetricsResponse").with("choice", "flow_metrics").with("flow_metrics", all))
     }
 
-    /// The counts of each flow, by its index.
-    fn counts(&self) -> impl Iterator<Item = (usize, Counts)> + '_ {
-        let of_pair = |pair: &'_ super::Pair| {
-            pair.flows
-                .iter()
-                .copied()
-                .zip(pair.states.iter().cloned())
-                .map(|(at, state)| {
-                    let is_sending = pair.is_running() && state.is_active();
-                    (at, state, is_sending)
-                })
-                .collect::<Vec<_>>()
-        };
-        self.pairs.iter().flat_map(of_pair).filter_map(|(at, state, is_sending)| {
-            let flow = &self.configuration.flows.get(at)?.flow;
-            let [sent, received] = state.frames;
-            let mean_bytes = flow.sizes().mean_bytes_with_fcs();
-            let bytes_sent = flow.bytes(sent);
-            let sizes = flow.sizes().parts().iter().map(|part| u64::from(part.0.bytes_with_fcs()));
-            let bytes_received = match state.received_sizes.iter().sum::<u64>() == received {
-                true => sizes.zip(&state.received_sizes).map(|(bytes, frames)| bytes * frames).sum(),
-                false if sent == received => bytes_sent,
-                false => (received as f64 * mean_bytes).round() as u64,
-            };
-            let counts = Counts {
-                frames: state.frames,
-                bytes: [bytes_sent, bytes_received],
-                rates_pps: state.rates_pps,
-                mean_bytes,
-                latency: state.latency,
-                is_sending,
-            };
-            Some((at, counts))
-        })
+    /// The metrics for which the flow asks, or the configuration. A request has no names for these.
+    fn set_own_metrics(&self, metric: &mut Object, flow: &Flow, state: &FlowState) {
+        let wanted = flow.metrics;
+        let [sent, received] = state.totals.frames;
+        let expected = sent as f64 * wanted.expected_ratio;
+        let lost = (expected - received as f64).max(0.0);
+        if wanted.has_loss && sent > 0 {
+            metric.set("loss", lost / expected * 100.0);
+        }
+        if self.configuration.has_loss_duration && sent > 0 {
+            let expected_pps = state.offered_pps * wanted.expected_ratio;
+            let ms = Object::new("FlowPacketLossDuration").with("value", lost / expected_pps * 1e3);
+            metric.set("packet_loss_duration", ms);
+        }
+        if let Some((first, last)) = state.arrivals_ns.filter(|_| wanted.has_timestamps) {
+            let mut times = Object::new("MetricTimestamp").with("last_timestamp_ns", last as f64);
+            first.into_iter().for_each(|first| times.set("first_timestamp_ns", first as f64));
+            metric.set("timestamps", times);
+        }
+        if let Some(times) = state.latency.filter(|_| wanted.has_latency) {
+            let latency = Object::new("MetricLatency")
+                .with("minimum_ns", times.min as f64)
+                .with("maximum_ns", times.max as f64)
+                .with("average_ns", times.mean as f64);
+            metric.set("latency", latency);
+        }
     }
 
     /// Answers a `StatesRequest`: the routers that stations have resolved.
@@ -202,13 +210,11 @@ impl Lab {
     }
 }
 
-/// The counts of a flow.
-struct Counts {
-    /// Sent and received.
-    frames: [u64; 2],
-    bytes: [u64; 2],
+/// The counts of a port: of each pair, what it has sent and what it has received.
+#[derive(Default)]
+struct PortCounts {
+    totals: Totals,
     rates_pps: [f64; 2],
-    mean_bytes: f64,
-    latency: Option<kpps_documents::FlowLatency>,
+    byte_rates: [f64; 2],
     is_sending: bool,
 }

@@ -14,6 +14,8 @@ use crate::value::{Object, Value};
 use kpps_tester::RingForm;
 use pair::{Pair, unknown};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
 
 /// The documents that are kept in memory.
 const MOST_DOCUMENTS: usize = 64;
@@ -30,8 +32,8 @@ pub struct Lab {
     pairs: Vec<Pair>,
     /// The last documents, as JSON.
     documents: VecDeque<String>,
-    /// The number of documents so far.
-    counted: u64,
+    /// The number of the last document in the folder.
+    written: u64,
 }
 
 /// Lines that a client should read although its call succeeded.
@@ -52,7 +54,7 @@ impl Lab {
             configuration: Configuration::default(),
             pairs: Vec::new(),
             documents: VecDeque::new(),
-            counted: 0,
+            written: 0,
         }
     }
 
@@ -64,21 +66,28 @@ impl Lab {
     /// Replaces the configuration. Running transmissions end.
     ///
     /// # Errors
-    /// The configuration is wrong, and the one before it stays. Or it asks for too much, or a port cannot be
-    /// opened: there is no configuration then.
+    /// The configuration is wrong, asks for too much, or a port cannot be opened. The configuration before it
+    /// stays; if it is only the ports that refuse the new one, running transmissions have ended.
     pub fn set_config(&mut self, given: Object, mut problems: Problems) -> Result<Warnings, Refusal> {
         let configuration = Configuration::read(&given, &mut problems);
         let warnings = accepted(problems)?;
         self.check_ports(&configuration)?;
+        let was_running = self.pairs.iter().any(Pair::is_running);
         self.end();
-        self.take(given, configuration)?;
+        // The old ports are closed first: new ones may be the same.
+        self.pairs.iter_mut().for_each(Pair::close);
+        let opened = configuration.pairs().into_iter();
+        let opened = opened.map(|ports| Pair::open(ports, &configuration, &self.rules));
+        match opened.collect::<Result<_, _>>() {
+            Ok(pairs) => (self.pairs, self.given, self.configuration) = (pairs, given, configuration),
+            Err(Refusal { code, mut lines }) => {
+                if was_running {
+                    lines.push("the configuration before it stays, and its flows have stopped".into());
+                }
+                return Err(Refusal { code, lines });
+            }
+        }
         Ok(warnings)
-    }
-
-    /// Without a configuration.
-    fn forget(&mut self) {
-        self.pairs.clear();
-        (self.configuration, self.given) = (Configuration::default(), Object::new("Config"));
     }
 
     /// Refuses a configuration with ports that this server does not have.
@@ -90,16 +99,26 @@ impl Lab {
         }
     }
 
-    /// Takes a configuration, and opens its ports.
-    fn take(&mut self, given: Object, configuration: Configuration) -> Result<(), Refusal> {
-        // The old ports are closed first: new ones may be the same. If they cannot be opened, there is no
-        // configuration.
-        self.forget();
-        let pairs = configuration.pairs().into_iter();
-        let pairs = pairs.map(|ports| Pair::open(ports, &configuration, &self.rules));
-        self.pairs = pairs.collect::<Result<_, _>>()?;
+    /// Changes the flows of the configuration. Flows that both have keep their counts, and go on if they are
+    /// being sent. If this is an error, nothing has changed.
+    fn adopt(&mut self, given: Object, configuration: Configuration) -> Result<(), Refusal> {
+        self.pairs.iter().try_for_each(|pair| pair.check(&configuration, &self.rules))?;
+        let all = configuration.pairs();
+        // A port that no flow uses any longer may be one of another pair.
+        self.pairs.iter_mut().filter(|pair| !all.contains(&pair.ports)).for_each(Pair::close);
+        let is_new = |ports: &[usize; 2]| !self.pairs.iter().any(|pair| pair.ports == *ports);
+        let opened = all.iter().copied().filter(is_new);
+        let opened = opened.map(|ports| Pair::open(ports, &configuration, &self.rules));
+        let opened: Vec<Pair> = opened.collect::<Result<_, _>>()?;
+        self.pairs.iter_mut().try_for_each(|pair| pair.adopt(&configuration, &self.rules))?;
+        self.pairs.extend(opened);
         (self.given, self.configuration) = (given, configuration);
         Ok(())
+    }
+
+    /// The pair that has flows from or to a port.
+    fn pair_of(&self, port: usize) -> Option<&Pair> {
+        self.pairs.iter().find(|pair| pair.ports.contains(&port) && !pair.flows.is_empty())
     }
 
     /// The configuration.
@@ -107,13 +126,12 @@ impl Lab {
         self.given.clone()
     }
 
-    /// Adds flows (`ConfigAppend`) while nothing is sent.
+    /// Adds flows (`ConfigAppend`) while nothing is sent between their ports.
     ///
     /// # Errors
-    /// The flows are wrong, or are being sent.
+    /// The flows are wrong, or others are being sent between their ports.
     pub fn append(&mut self, append: &Object, mut problems: Problems) -> Result<Warnings, Refusal> {
         self.tick();
-        self.quiet("flows are added")?;
         let (mut given, mut configuration) = (self.given.clone(), self.configuration.clone());
         for resources in Node::new(append).children("config_append_list") {
             configuration.append(&resources.children("flows"), &mut problems);
@@ -126,17 +144,16 @@ impl Lab {
         };
         flows.extend(added);
         given.set("flows", Value::List(flows));
-        self.take(given, configuration)?;
+        self.adopt(given, configuration)?;
         Ok(warnings)
     }
 
-    /// Removes flows by their names (`ConfigDelete`) while nothing is sent.
+    /// Removes flows by their names (`ConfigDelete`) while nothing is sent between their ports.
     ///
     /// # Errors
-    /// There is no such flow, or flows are being sent.
+    /// There is no such flow, or flows are being sent between its ports.
     pub fn delete(&mut self, delete: &Object, problems: Problems) -> Result<Warnings, Refusal> {
         self.tick();
-        self.quiet("flows are deleted")?;
         let warnings = accepted(problems)?;
         let (mut given, mut configuration) = (self.given.clone(), self.configuration.clone());
         let mut deleted = BTreeSet::new();
@@ -150,11 +167,11 @@ impl Lab {
             let kept = kept.map(|(_, flow)| flow.clone()).collect();
             given.set("flows", Value::List(kept));
         }
-        self.take(given, configuration)?;
+        self.adopt(given, configuration)?;
         Ok(warnings)
     }
 
-    /// Changes rates, and sizes while nothing is sent (`ConfigUpdate`).
+    /// Changes rates, and sizes while nothing is sent between the ports of the flows (`ConfigUpdate`).
     ///
     /// # Errors
     /// There is no such flow, or the new values are wrong.
@@ -166,15 +183,9 @@ impl Lab {
         }
         let flows = node.child("flows");
         let properties: BTreeSet<&str> = flows.texts("property_names").into_iter().collect();
-        if properties.contains("size") {
-            self.quiet("sizes change")?;
-        }
         let mut configuration = self.configuration.clone();
         configuration.update(&flows, &mut problems);
         let warnings = accepted(problems)?;
-        for pair in &mut self.pairs {
-            pair.change_rates(&configuration, &self.rules)?;
-        }
         let named: BTreeMap<Option<String>, &Object> =
             lists_of(update, "flows").into_iter().map(|flow| (name_of(flow), flow)).collect();
         let mut given = self.given.clone();
@@ -193,7 +204,7 @@ impl Lab {
                 }
             }
         }
-        (self.given, self.configuration) = (given, configuration);
+        self.adopt(given, configuration)?;
         Ok(warnings)
     }
 
@@ -217,7 +228,13 @@ impl Lab {
                 let transmit = node.child("traffic").child("flow_transmit");
                 let flows = self.flows_asked(&transmit)?;
                 match transmit.text("state") {
-                    Some("start") => self.start(&flows)?,
+                    Some("start") => {
+                        self.try_each(|pair, all, rules| pair.start(&flows, false, all, rules))?;
+                    }
+                    Some("pause") => self.with_each(|pair, _, _| pair.pause(&flows)),
+                    Some("resume") => {
+                        self.try_each(|pair, all, rules| pair.resume(&flows, all, rules))?;
+                    }
                     Some("stop") => {
                         self.with_each(|pair, _, rules| pair.stop(&flows, rules));
                         warnings.extend(self.pairs.iter().flat_map(Pair::warnings));
@@ -234,7 +251,7 @@ impl Lab {
                     return Err(protocol.bad_at("choice", "only 'all' is supported").into());
                 }
                 if protocol.child("all").text("state") == Some("start") {
-                    self.pairs.iter_mut().try_for_each(Pair::resolve)?;
+                    self.try_each(Pair::resolve)?;
                 }
             }
             _ => self.control_captures(&node.child("port"))?,
@@ -290,7 +307,7 @@ impl Lab {
         let found = self.configuration.captures.iter().find(|it| Some(it.port) == port);
         let capture =
             found.ok_or_else(|| node.bad_at("port_name", format!("port '{name}' has no capture")))?;
-        let pair = self.pairs.iter().find(|pair| pair.ports.contains(&capture.port));
+        let pair = self.pair_of(capture.port);
         if pair.is_some_and(Pair::is_running) {
             return Err(node.bad_at("port_name", "flows are being sent: stop them first").into());
         }
@@ -302,14 +319,18 @@ impl Lab {
         file.map_err(|error| Refusal::failed(format!("the capture cannot be written: {error}")))
     }
 
-    fn start(&mut self, flows: &BTreeSet<usize>) -> Result<(), Refusal> {
-        let mut started = Ok(());
+    /// Works on each pair until one refuses.
+    fn try_each(
+        &mut self,
+        mut work: impl FnMut(&mut Pair, &Configuration, &Rules) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut done = Ok(());
         self.with_each(|pair, configuration, rules| {
-            if started.is_ok() {
-                started = pair.start(flows, configuration, rules);
+            if done.is_ok() {
+                done = work(pair, configuration, rules);
             }
         });
-        started
+        done
     }
 
     /// The indices of the flows that a list names.
@@ -349,7 +370,6 @@ impl Lab {
             let Some(document) = pair.document.as_ref().filter(|_| was_running && !pair.is_running()) else {
                 continue;
             };
-            self.counted += 1;
             let text = match kpps_documents::to_json(document) {
                 Ok(text) => text,
                 Err(error) => {
@@ -357,11 +377,10 @@ impl Lab {
                     continue;
                 }
             };
-            if let Some(folder) = &self.rules.documents {
-                let path = folder.join(format!("transmission-{:04}.json", self.counted));
-                if let Err(error) = std::fs::write(&path, &text) {
-                    (self.rules.log)(&format!("cannot write {}: {error}", path.display()));
-                }
+            if let Some(folder) = &self.rules.documents
+                && let Err(why) = write_next(folder, &mut self.written, &text)
+            {
+                (self.rules.log)(&why);
             }
             self.documents.push_back(text);
             if self.documents.len() > MOST_DOCUMENTS {
@@ -375,6 +394,20 @@ impl Lab {
         self.tick();
         let all: Vec<&str> = self.documents.iter().map(String::as_str).collect();
         format!("[{}]", all.join(","))
+    }
+}
+
+/// Writes a document to the next file of a folder. Files of another server stay.
+fn write_next(folder: &Path, number: &mut u64, text: &str) -> Result<(), String> {
+    loop {
+        *number += 1;
+        let path = folder.join(format!("transmission-{number:04}.json"));
+        let cannot = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+        match std::fs::File::create_new(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(cannot(error)),
+            Ok(mut file) => return file.write_all(text.as_bytes()).map_err(cannot),
+        }
     }
 }
 

@@ -1,26 +1,26 @@
 //! Two ports between which flows go: their tester, and the transmission if one is running.
 
-use super::flow_state::FlowState;
+use super::flow_state::{FlowState, Totals};
 use super::report;
 use super::run::{Done, Results, Run};
 use crate::rules::{Refusal, Rules};
-use crate::translation::{Configuration, Placed, Station, seconds};
+use crate::translation::{Configuration, Placed, Station, seconds, sorted};
 use kpps_documents::detail::DetailedTrial;
 use kpps_frames::flows::Addresses;
 use kpps_frames::rate::GIGABIT;
 use kpps_frames::{Encap, Mac};
-use kpps_ports::Spec;
 use kpps_ports::port::ready;
-use kpps_tester::{Address, Captured, RingForm, Stream, Tester, Traffic};
-use std::collections::BTreeSet;
+use kpps_ports::{Error, Spec};
+use kpps_tester::{Address, Captured, RingForm, Stream, StreamNow, Tester, Traffic};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a transmission may take to begin.
 const BEGIN: Duration = Duration::from_secs(15);
-/// How long a stream without a due frame is waited for.
-const SLACK: Duration = Duration::from_secs(2);
+/// The rate of a stream that is paused, in frames per second: its next frame is due after the transmission.
+const PAUSED_PPS: f64 = 1e-9;
 
 /// Two ports with flows between them.
 pub struct Pair {
@@ -30,8 +30,11 @@ pub struct Pair {
     pub flows: Vec<usize>,
     /// The states of its flows.
     pub states: Vec<FlowState>,
+    /// For each of its ports, frames from there of deleted flows, and of flows before their last start.
+    pub past: [Totals; 2],
     streams: Arc<[Stream]>,
     stations: [Option<Station>; 2],
+    /// The open ports. While a transmission runs, it has them.
     tester: Option<Tester>,
     run: Option<Run>,
     /// The station addresses of the routers of both ports.
@@ -44,8 +47,12 @@ pub struct Pair {
     pub document: Option<DetailedTrial>,
     /// Why the last transmission has failed.
     failure: Option<String>,
+    /// Why it ended before its flows were through.
+    cut_short: Option<String>,
     /// The speed of the slower link in Mb/s, if it is known.
     pub speed_mbps: Option<u32>,
+    /// The longest frame that both ports take, in bytes without FCS, if it is known.
+    longest: Option<usize>,
 }
 
 impl Pair {
@@ -54,13 +61,12 @@ impl Pair {
     /// # Errors
     /// The flows ask for too much, or a port cannot be opened.
     pub fn open(ports: [usize; 2], all: &Configuration, rules: &Rules) -> Result<Self, Refusal> {
-        let is_here = |placed: &Placed| crate::translation::sorted(placed.ports) == ports;
-        let flows: Vec<usize> =
-            all.flows.iter().enumerate().filter(|(_, placed)| is_here(placed)).map(|(at, _)| at).collect();
+        let flows = flows_between(ports, all);
         let mut pair = Self {
             ports,
             states: vec![FlowState::default(); flows.len()],
             flows,
+            past: Default::default(),
             streams: Arc::default(),
             stations: stations(ports, all)?,
             tester: None,
@@ -70,10 +76,12 @@ impl Pair {
             captured: Vec::new(),
             document: None,
             failure: None,
+            cut_short: None,
             speed_mbps: None,
+            longest: None,
         };
         pair.tester = Some(pair.open_ports(all, rules)?);
-        pair.plan(all, rules)?;
+        pair.streams = pair.planned(all, rules)?.into();
         Ok(pair)
     }
 
@@ -95,34 +103,47 @@ impl Pair {
                 *end = Address { ips, gateway, to: *gateway_mac, encap: Encap::default() };
             }
         }
+        let others = rules.ports.iter().map(|port| port.spec.clone());
+        let others: Vec<Spec> = others.filter(|other| !specs.contains(other)).collect();
         let mut tester = Tester::new(specs, opened, usual, &rules.scopes).map_err(|e| cannot(&e))?;
+        tester.leave_out(&others);
         for (at, station) in self.stations.iter().enumerate() {
             station.iter().for_each(|station| tester.set_station(at, station.mac));
         }
         // Only the frames of flows are sent: counters of interfaces show these and nothing else.
         tester.learning = false;
-        self.speed_mbps = tester.speed_mbps();
+        (self.speed_mbps, self.longest) = (tester.speed_mbps(), tester.longest());
         Ok(tester)
     }
 
-    /// The streams of the flows, as the configuration describes them now.
+    /// Closes the ports. They are opened again if flows are started.
+    pub fn close(&mut self) {
+        self.tester = None;
+    }
+
+    /// The streams of the flows that a configuration has between these ports.
     ///
     /// # Errors
     /// The flows ask for too much.
-    fn plan(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+    fn planned(&self, all: &Configuration, rules: &Rules) -> Result<Vec<Stream>, Refusal> {
         let bits_per_s = self.speed_mbps.map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
         let from = |placed: &Placed| usize::from(placed.ports[0] != self.ports[0]);
-        let placed: Vec<&Placed> = self.flows.iter().filter_map(|at| all.flows.get(*at)).collect();
+        let flows = flows_between(self.ports, all);
+        let placed: Vec<&Placed> = flows.iter().filter_map(|at| all.flows.get(*at)).collect();
         let mut streams: Vec<Stream> =
             placed.iter().map(|placed| placed.flow.stream(from(placed), bits_per_s)).collect();
         [0, 1].into_iter().for_each(|side| stagger(&mut streams, side));
-        for (stream, at) in streams.iter().zip(&self.flows) {
+        for (stream, at) in streams.iter().zip(&flows) {
             if seconds(stream).is_some_and(|s| s > rules.max_duration.as_secs_f64()) {
                 return Err(Refusal::wrong(format!(
                     "flows[{at}].duration: the flow lasts longer than {} s, the limit of this server",
                     rules.max_duration.as_secs_f64()
                 )));
             }
+            let ends = self.ports.map(|port| all.ports.get(port).map_or("", |port| port.name.as_str()));
+            let ends = format!("one of the ports {} and {}", ends[0], ends[1]);
+            Error::check_longest(&ends, self.longest, stream.longest())
+                .map_err(|why| Refusal::wrong(format!("flows[{at}].size: {why}")))?;
         }
         for (side, port) in self.ports.iter().enumerate() {
             let of_side = |stream: &&Stream| stream.from == side;
@@ -144,7 +165,64 @@ impl Pair {
                 )));
             }
         }
-        self.streams = streams.into();
+        Ok(streams)
+    }
+
+    /// Refuses a configuration whose flows between these ports ask for too much, or differ from those that
+    /// are being sent in more than their rates.
+    ///
+    /// # Errors
+    /// The place and the reason.
+    pub fn check(&self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+        let streams = self.planned(all, rules)?;
+        if !self.is_running() {
+            return Ok(());
+        }
+        let [a, b] = self.ports.map(|port| all.ports.get(port).map_or("", |port| port.name.as_str()));
+        let busy = |change: &str| {
+            Err(Refusal::wrong(format!(
+                "flows between {a} and {b} are being sent: stop them before {change}"
+            )))
+        };
+        if !streams.iter().map(|stream| &stream.name).eq(self.streams.iter().map(|stream| &stream.name)) {
+            return busy("flows between these ports are added or deleted");
+        }
+        match streams.iter().zip(&*self.streams).any(|(new, old)| new.sizes != old.sizes) {
+            true => busy("sizes of flows between these ports change"),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the flows that a configuration has between these ports, which was [checked](Self::check). Flows
+    /// of the same name keep their counts. Flows that are being sent get their new rates.
+    ///
+    /// # Errors
+    /// [`check`](Self::check).
+    pub fn adopt(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+        let new: Arc<[Stream]> = self.planned(all, rules)?.into();
+        let stations = stations(self.ports, all)?;
+        let old = std::mem::replace(&mut self.streams, new);
+        if let Some(run) = &self.run {
+            for (at, (old, new)) in old.iter().zip(self.streams.iter()).enumerate() {
+                let is_paused = self.states.get(at).is_some_and(|state| state.is_paused);
+                if old.pps() != new.pps() && !is_paused {
+                    run.control().set_pps(at, new.pps());
+                }
+            }
+        }
+        let states = std::mem::take(&mut self.states).into_iter();
+        let mut states: BTreeMap<&str, (usize, FlowState)> =
+            old.iter().zip(states).map(|(it, state)| (it.name.as_str(), (it.from, state))).collect();
+        let kept = self.streams.iter().map(|it| states.remove(it.name.as_str()).unwrap_or_default().1);
+        self.states = kept.collect();
+        for (from, state) in states.into_values() {
+            self.past[from] = self.past[from].and(&state.totals);
+        }
+        self.flows = flows_between(self.ports, all);
+        if stations != self.stations {
+            self.stations = stations;
+            self.close();
+        }
         Ok(())
     }
 
@@ -153,41 +231,62 @@ impl Pair {
         self.run.is_some()
     }
 
-    /// Starts flows. Flows that send already go on.
+    /// The indices of the streams of these flows.
+    fn chosen(&self, flows: &BTreeSet<usize>) -> Vec<usize> {
+        (0..self.flows.len())
+            .filter(|at| self.flows.get(*at).is_some_and(|flow| flows.contains(flow)))
+            .collect()
+    }
+
+    /// Starts flows. Flows that send already go on. `keeps`: whether their counts go on, too.
     ///
     /// # Errors
     /// The transmission does not begin.
     pub fn start(
         &mut self,
         flows: &BTreeSet<usize>,
+        keeps: bool,
         all: &Configuration,
         rules: &Rules,
     ) -> Result<(), Refusal> {
         self.sample();
-        let chosen: Vec<usize> = (0..self.flows.len())
-            .filter(|at| self.flows.get(*at).is_some_and(|flow| flows.contains(flow)))
-            .filter(|at| self.run.is_none() || self.states.get(*at).is_some_and(|it| !it.is_active()))
-            .collect();
+        let mut chosen = self.chosen(flows);
+        chosen.retain(|at| {
+            let sends = |state: &FlowState| state.is_active() && !state.is_paused;
+            self.run.is_none() || !self.states.get(*at).is_some_and(sends)
+        });
         if chosen.is_empty() {
             return Ok(());
         }
         if self.run.is_none() {
-            self.plan(all, rules)?;
             let mut tester = match self.tester.take() {
                 Some(tester) => tester,
                 None => self.open_ports(all, rules)?,
             };
-            (self.failure, self.document, self.captured) = (None, None, Vec::new());
+            (self.failure, self.document, self.captured, self.cut_short) = (None, None, Vec::new(), None);
             tester.capture = self.capture;
             self.states.iter_mut().for_each(FlowState::rest);
             let run = Run::start(tester, self.streams.clone(), rules.max_duration);
             self.run = Some(run.map_err(Refusal::failed)?);
         }
         let Some(run) = &self.run else { return Ok(()) };
+        for at in &chosen {
+            if let (Some(state), Some(stream)) = (self.states.get(*at), self.streams.get(*at))
+                && state.is_paused
+            {
+                run.control().stop(&[*at]);
+                run.control().set_pps(*at, stream.pps());
+            }
+        }
         let counts = run.control().snapshot();
         for at in &chosen {
-            if let (Some(state), Some(now)) = (self.states.get_mut(*at), counts.get(*at)) {
-                state.start(now);
+            if let (Some(state), Some(now), Some(stream)) =
+                (self.states.get_mut(*at), counts.get(*at), self.streams.get(*at))
+            {
+                if !keeps {
+                    self.past[stream.from] = self.past[stream.from].and(&state.totals);
+                }
+                state.start(now, keeps);
             }
         }
         run.control().start(&chosen);
@@ -210,13 +309,68 @@ impl Pair {
         }
     }
 
+    /// Pauses flows that send: their next frame waits until they are resumed.
+    pub fn pause(&mut self, flows: &BTreeSet<usize>) {
+        self.sample();
+        let Some(run) = &self.run else { return };
+        for at in self.chosen(flows) {
+            if let Some(state) = self.states.get_mut(at).filter(|state| state.is_active()) {
+                state.is_paused = true;
+                run.control().set_pps(at, PAUSED_PPS);
+            }
+        }
+        self.sample();
+    }
+
+    /// Resumes paused flows at the frame at which they were paused. Flows that do not send begin anew, and
+    /// their counts go on.
+    ///
+    /// # Errors
+    /// The transmission does not begin.
+    pub fn resume(
+        &mut self,
+        flows: &BTreeSet<usize>,
+        all: &Configuration,
+        rules: &Rules,
+    ) -> Result<(), Refusal> {
+        let mut resumed = self.chosen(flows);
+        resumed.retain(|at| self.states.get(*at).is_some_and(|state| state.is_paused));
+        if let Some(run) = &self.run {
+            for at in &resumed {
+                self.streams.get(*at).into_iter().for_each(|stream| run.control().set_pps(*at, stream.pps()));
+            }
+        }
+        // They count as paused until their streams send. The answer to the first question may be older than
+        // the change.
+        let begun = Instant::now();
+        self.sample();
+        loop {
+            self.sample();
+            let waits = |at: &usize| {
+                let both = self.states.get(*at).zip(self.streams.get(*at));
+                both.is_some_and(|(it, stream)| !it.is_sending() && it.is_due(Instant::now(), stream))
+            };
+            let is_over = self.run.as_ref().is_none_or(Run::is_over);
+            if is_over || begun.elapsed() > BEGIN || !resumed.iter().any(waits) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for at in &resumed {
+            self.states.get_mut(*at).into_iter().for_each(|state| state.is_paused = false);
+        }
+        let is_resumed = |flow: &usize| resumed.iter().any(|at| self.flows.get(*at) == Some(flow));
+        let others = flows.iter().copied().filter(|flow| !is_resumed(flow)).collect();
+        self.start(&others, true, all, rules)
+    }
+
     /// Stops flows. With the last one the transmission ends, and its results are final.
     pub fn stop(&mut self, flows: &BTreeSet<usize>, rules: &Rules) {
         let Some(run) = &self.run else { return };
         let mut stopped = Vec::new();
         for (at, (flow, state)) in self.flows.iter().zip(&mut self.states).enumerate() {
             if flows.contains(flow) && state.is_active() {
-                state.is_stopped = true;
+                (state.is_stopped, state.is_paused) = (true, false);
                 stopped.push(at);
             }
         }
@@ -227,32 +381,17 @@ impl Pair {
         }
     }
 
-    /// Gives flows the rates that the configuration has now, if they are sent.
-    ///
-    /// # Errors
-    /// The flows ask for too much.
-    pub fn change_rates(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
-        let before = self.streams.clone();
-        self.plan(all, rules)?;
-        if let Some(run) = &self.run {
-            for (at, (old, new)) in before.iter().zip(self.streams.iter()).enumerate() {
-                if old.pps() != new.pps() {
-                    run.control().set_pps(at, new.pps());
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Reads the counts of a running transmission.
-    pub fn sample(&mut self) {
+    fn sample(&mut self) {
         let Some(run) = &self.run else { return };
         let counts = run.control().snapshot();
+        self.take_counts(&counts);
+    }
+
+    fn take_counts(&mut self, counts: &[StreamNow]) {
         let now = Instant::now();
-        for ((state, count), stream) in self.states.iter_mut().zip(&counts).zip(self.streams.iter()) {
-            // A stream may have no frame that is due.
-            let longest = seconds(stream).and_then(|s| Duration::try_from_secs_f64(s).ok());
-            state.sample(count, now, longest.map(|longest| longest + SLACK));
+        for ((state, count), stream) in self.states.iter_mut().zip(counts).zip(self.streams.iter()) {
+            state.sample(count, now, stream);
         }
     }
 
@@ -268,6 +407,7 @@ impl Pair {
     /// Ends the transmission, and keeps its results.
     pub fn finish(&mut self, rules: &Rules) {
         let Some(run) = self.run.take() else { return };
+        let is_longest = run.elapsed() >= rules.max_duration;
         match run.finish() {
             None => self.failure = Some("the transmission has failed: its thread panicked".into()),
             Some(Done { tester, result }) => {
@@ -277,26 +417,48 @@ impl Pair {
                     Err(why) => self.failure = Some(why),
                     Ok(Results { counts, document, captured }) => {
                         self.captured = captured;
-                        let now = Instant::now();
-                        for (state, count) in self.states.iter_mut().zip(&counts) {
-                            state.sample(count, now, None);
-                        }
+                        self.take_counts(&counts);
                         self.failure = document.as_ref().and_then(|document| document.trouble.clone());
                         self.document = document;
                     }
                 }
             }
         }
-        self.states.iter_mut().for_each(FlowState::end);
-        if let Some(why) = &self.failure {
-            (rules.log)(&format!("a transmission has failed: {why}"));
+        if is_longest && self.failure.is_none() {
+            self.cut_short = self.unfinished(rules);
         }
+        self.states.iter_mut().for_each(FlowState::end);
+        for why in self
+            .failure
+            .iter()
+            .map(|why| format!("a transmission has failed: {why}"))
+            .chain(self.cut_short.clone())
+        {
+            (rules.log)(&why);
+        }
+    }
+
+    /// The flows that were to send longer than the server allows, in a sentence; `None` without any.
+    fn unfinished(&self, rules: &Rules) -> Option<String> {
+        let now = Instant::now();
+        let flows = self.streams.iter().zip(&self.states).filter(|(stream, state)| state.is_due(now, stream));
+        let names: Vec<&str> = flows.map(|(stream, _)| stream.name.as_str()).collect();
+        let (first, rest) = names.split_first()?;
+        let others = match rest.len() {
+            0 => String::new(),
+            1 => " and another flow".to_owned(),
+            count => format!(" and {count} other flows"),
+        };
+        let s = rules.max_duration.as_secs_f64();
+        Some(format!(
+            "the transmission ended after {s} s, the limit of this server: {first}{others} had not ended"
+        ))
     }
 
     /// The warnings about the last transmission.
     pub fn warnings(&self) -> Vec<String> {
         let failure = self.failure.iter().map(|why| format!("the transmission has failed: {why}"));
-        failure.chain(self.document.iter().flat_map(report::warnings)).collect()
+        failure.chain(self.cut_short.clone()).chain(self.document.iter().flat_map(report::warnings)).collect()
     }
 
     /// Why the results of the last transmission are no answer to what was asked for.
@@ -304,8 +466,9 @@ impl Pair {
         if let Some(why) = &self.failure {
             return Some(vec![format!("the transmission has failed: {why}")]);
         }
-        let lines = self.document.as_ref().map(report::verdict).filter(|_| is_strict)?;
-        (!lines.is_empty()).then_some(lines)
+        let lines: Vec<String> =
+            self.cut_short.iter().cloned().chain(self.document.iter().flat_map(report::verdict)).collect();
+        (is_strict && !lines.is_empty()).then_some(lines)
     }
 
     /// The frames that a port of this index received in the last transmission.
@@ -317,13 +480,19 @@ impl Pair {
     /// Resolves the routers of its stations, if no transmission is running.
     ///
     /// # Errors
-    /// A port failed.
-    pub fn resolve(&mut self) -> Result<(), Refusal> {
-        if let Some(tester) = &mut self.tester {
-            tester.resolve_gateways(&|| true).map_err(|error| Refusal::failed(error.to_string()))?;
-            self.routers = tester.routers();
+    /// A port cannot be opened, or failed.
+    pub fn resolve(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+        if self.is_running() || self.flows.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let mut tester = match self.tester.take() {
+            Some(tester) => tester,
+            None => self.open_ports(all, rules)?,
+        };
+        let resolved = tester.resolve_gateways(&|| true);
+        self.routers = tester.routers();
+        self.tester = Some(tester);
+        resolved.map_err(|error| Refusal::failed(error.to_string()))
     }
 
     /// The routers of a station of its ports: their IP addresses with their station addresses.
@@ -333,6 +502,12 @@ impl Pair {
         let mac = station.gateway_mac.or(self.routers.get(at).copied().flatten())?;
         Some((station.ip?.1, mac))
     }
+}
+
+/// The indices of the flows between two ports of a configuration.
+fn flows_between(ports: [usize; 2], all: &Configuration) -> Vec<usize> {
+    let flows = all.flows.iter().enumerate().filter(|(_, placed)| sorted(placed.ports) == ports);
+    flows.map(|(at, _)| at).collect()
 }
 
 /// The stations of both ports.

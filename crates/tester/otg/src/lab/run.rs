@@ -9,7 +9,7 @@ use kpps_tester::{
 };
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long frames may still arrive after the last one was sent.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -18,6 +18,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 pub struct Run {
     control: Arc<StreamControl>,
     thread: JoinHandle<Done>,
+    begun: Instant,
 }
 
 /// The results of a transmission.
@@ -63,12 +64,18 @@ impl Run {
             Done { tester, result }
         };
         let thread = std::thread::Builder::new().name("otg".into()).spawn(work);
-        Ok(Self { control, thread: thread.map_err(|error| format!("cannot start a thread: {error}"))? })
+        let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(Self { control, thread, begun: Instant::now() })
     }
 
     /// The control of its streams.
     pub fn control(&self) -> &StreamControl {
         &self.control
+    }
+
+    /// How long ago it was started.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// Whether it has ended.
@@ -102,7 +109,8 @@ fn counts(streams: &[Stream], outcome: &Outcome, last: Vec<StreamNow>) -> Vec<St
         let received = of.arrived.received;
         let received_sizes = if received == before.received { before.received_sizes } else { Vec::new() };
         let latency = of.latency.or(before.latency);
-        StreamNow { sent: of.sent, received, received_sizes, latency, is_sending: false }
+        let arrivals_ns = before.arrivals_ns;
+        StreamNow { sent: of.sent, received, received_sizes, arrivals_ns, latency, is_sending: false }
     };
     streams.iter().map(count).collect()
 }

@@ -10,6 +10,20 @@ use crate::{json, protobuf};
 /// (Semantic Versioning).
 const VERSIONS: &str = ">=1.28.0,<2.0.0";
 
+/// The bytes of a part of a message: clients of gRPC take messages of 4 MiB.
+const PART_BYTES: usize = 1 << 20;
+
+/// The form of the messages of a call in gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One message each.
+    Whole,
+    /// The request comes in parts.
+    RequestInParts,
+    /// The answer goes in parts.
+    AnswerInParts,
+}
+
 /// The result of a call.
 pub enum Answer {
     /// A message.
@@ -149,22 +163,35 @@ impl Call {
         }
     }
 
-    /// Makes the call with a message of gRPC. Returns the message of the answer.
+    /// Makes the call with the messages of a request of gRPC. Returns the messages of the answer.
     ///
     /// # Errors
     /// [`Refusal`].
-    pub fn by_protobuf(&self, lab: &mut Lab, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+    pub fn by_protobuf(&self, lab: &mut Lab, form: Form, body: &[&[u8]]) -> Result<Vec<Vec<u8>>, Refusal> {
         let mut problems = Problems::new(lab.is_lenient());
-        let request = match self.request {
-            Some(_) => protobuf::read_within(&format!("{}Request", self.name), body, &mut problems),
-            None => Some(Object::new("")),
+        let request = match (self.request, form, body) {
+            (None, ..) => Some(Object::new("")),
+            (Some(message), Form::RequestInParts, parts) => {
+                joined(parts, &mut problems).and_then(|bytes| protobuf::read(message, &bytes, &mut problems))
+            }
+            (Some(_), _, [message]) => {
+                protobuf::read_within(&format!("{}Request", self.name), message, &mut problems)
+            }
+            _ => return Err(Refusal::wrong("the request does not have one message")),
         };
         let value = match self.run(lab, request, problems)? {
             Answer::Message(object) => Value::Object(object),
             Answer::File(bytes) => Value::Bytes(bytes),
             Answer::Json(_) => return Err(Refusal::failed("the call has no message")),
         };
-        Ok(protobuf::write(&Object::new(&format!("{}Response", self.name)).with(self.response, value)))
+        Ok(match (form, value) {
+            (Form::AnswerInParts, Value::Object(object)) => parts(&protobuf::write(&object)),
+            (Form::AnswerInParts, Value::Bytes(bytes)) => parts(&bytes),
+            (_, value) => {
+                let answer = Object::new(&format!("{}Response", self.name)).with(self.response, value);
+                vec![protobuf::write(&answer)]
+            }
+        })
     }
 
     fn run(&self, lab: &mut Lab, request: Option<Object>, problems: Problems) -> Result<Answer, Refusal> {
@@ -173,6 +200,40 @@ impl Call {
             None => Err(Refusal { code: 400, lines: problems.refused }),
         }
     }
+}
+
+/// The call of a name in gRPC, and the form of its messages.
+pub fn by_name(name: &str) -> Option<(&'static Call, Form)> {
+    let (name, form) = match name.strip_prefix("stream") {
+        None => (name, Form::Whole),
+        Some(name @ ("SetConfig" | "SetControlState")) => (name, Form::RequestInParts),
+        Some(name @ ("GetConfig" | "GetMetrics" | "GetStates" | "GetCapture")) => (name, Form::AnswerInParts),
+        Some(_) => return None,
+    };
+    let call = CALLS.iter().find(|call| call.name == name && !name.is_empty())?;
+    Some((call, form))
+}
+
+/// The bytes of a message that comes in parts (`Data` of the models).
+fn joined(parts: &[&[u8]], problems: &mut Problems) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    for part in parts {
+        let data = protobuf::read("Data", part, problems)?;
+        if let Some(Value::Bytes(bytes)) = data.get("datum") {
+            all.extend_from_slice(bytes);
+        }
+    }
+    Some(all)
+}
+
+/// A message in parts.
+fn parts(message: &[u8]) -> Vec<Vec<u8>> {
+    let size = PART_BYTES as u64;
+    let part = |bytes: &[u8]| {
+        let datum = Value::Bytes(bytes.to_vec());
+        protobuf::write(&Object::new("Data").with("chunk_size", size).with("datum", datum))
+    };
+    message.chunks(PART_BYTES).map(part).collect()
 }
 
 /// The body of an error (`Error` of the models).

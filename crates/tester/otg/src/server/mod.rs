@@ -53,8 +53,10 @@ pub struct Settings {
     pub is_plain: bool,
     /// Own certificate and key, as files of PEM. Without them the certificate signs itself.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The address for gRPC without TLS, if there is one.
+    /// The address for gRPC, if there is one.
     pub grpc: Option<SocketAddr>,
+    /// Whether this address speaks TLS.
+    pub is_grpc_secure: bool,
     /// The token that clients must show, if any.
     pub token: Option<Token>,
 }
@@ -82,10 +84,7 @@ impl Server {
             .enable_all()
             .build()
             .map_err(|error| Error(format!("cannot start threads: {error}")))?;
-        let tls = match settings.is_plain {
-            true => None,
-            false => Some(acceptor(&settings)?),
-        };
+        let [of_json, of_grpc] = acceptors(&settings)?;
         let log = rules.log;
         let shared = Arc::new(Shared::new(Lab::new(rules), settings.token));
         let bind = |address: SocketAddr| {
@@ -95,13 +94,14 @@ impl Server {
                 .map_err(|error| Error(format!("cannot listen on {address}: {error}")))
         };
         let (json, listener) = bind(settings.listen)?;
-        let of_grpc = settings.grpc.map(bind).transpose()?;
-        let grpc = of_grpc.as_ref().map(|(address, _)| *address);
+        let bound = settings.grpc.map(bind).transpose()?;
+        let grpc = bound.as_ref().map(|(address, _)| *address);
         let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        let how = Arc::new(Protocol::Json(tls));
+        let how = Arc::new(Protocol { is_grpc: false, tls: of_json });
         runtime.spawn(accept(listener, how, shared.clone(), places.clone(), log));
-        if let Some((_, listener)) = of_grpc {
-            runtime.spawn(accept(listener, Arc::new(Protocol::Grpc), shared.clone(), places, log));
+        if let Some((_, listener)) = bound {
+            let how = Arc::new(Protocol { is_grpc: true, tls: of_grpc });
+            runtime.spawn(accept(listener, how, shared.clone(), places, log));
         }
         let ticking = shared.clone();
         runtime.spawn(async move {
@@ -127,13 +127,18 @@ impl Drop for Server {
 }
 
 /// The protocol of a listener.
-enum Protocol {
-    Json(Option<TlsAcceptor>),
-    Grpc,
+struct Protocol {
+    is_grpc: bool,
+    tls: Option<TlsAcceptor>,
 }
 
-fn acceptor(settings: &Settings) -> Result<TlsAcceptor, Error> {
-    let (chain, key) = match &settings.identity {
+/// The acceptors of TLS, for JSON and for gRPC; `None` where the address does not speak TLS.
+fn acceptors(settings: &Settings) -> Result<[Option<TlsAcceptor>; 2], Error> {
+    let are_secure = [!settings.is_plain, settings.is_grpc_secure];
+    if are_secure == [false; 2] {
+        return Ok([None, None]);
+    }
+    let (chain, key): (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) = match &settings.identity {
         Some((certificate, key)) => {
             let cannot =
                 |path: &PathBuf, error: &dyn std::fmt::Display| Error(format!("{}: {error}", path.display()));
@@ -151,13 +156,19 @@ fn acceptor(settings: &Settings) -> Result<TlsAcceptor, Error> {
         }
     };
     let unusable = |error: &dyn std::fmt::Display| Error(format!("the certificate cannot be used: {error}"));
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(&error))?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(|error| unusable(&error))?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let acceptor = |protocols: &[&str]| {
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(&error))?
+            .with_no_client_auth()
+            .with_single_cert(chain.clone(), key.clone_key());
+        let mut config = config.map_err(|error| unusable(&error))?;
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    };
+    // Clients of gRPC insist on the name of its protocol.
+    let [of_json, of_grpc] = are_secure;
+    Ok([of_json.then(|| acceptor(&[])).transpose()?, of_grpc.then(|| acceptor(&["h2"])).transpose()?])
 }
 
 /// Accepts connections. Each has a thread of execution of its own, so that none waits for another.
@@ -197,26 +208,35 @@ async fn accept(
 async fn serve(stream: TcpStream, how: &Protocol, shared: Arc<Shared>, is_known: Arc<AtomicBool>) {
     // Without it answers wait; that is all.
     let _ = stream.set_nodelay(true);
-    match how {
-        Protocol::Json(None) => serve_json(stream, shared, is_known).await,
-        Protocol::Json(Some(tls)) => {
+    match &how.tls {
+        None => serve_stream(stream, how.is_grpc, shared, is_known).await,
+        Some(tls) => {
             if let Ok(stream) = tls.accept(stream).await {
-                serve_json(stream, shared, is_known).await;
+                serve_stream(stream, how.is_grpc, shared, is_known).await;
             }
         }
-        Protocol::Grpc => {
-            let service = service_fn(move |request| {
-                let (shared, is_known) = (shared.clone(), is_known.clone());
-                async move { Ok::<_, std::convert::Infallible>(shared.grpc(request, is_known).await) }
-            });
-            let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .keep_alive_interval(KEEP_ALIVE)
-                .max_concurrent_streams(MOST_CALLS)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        }
     }
+}
+
+async fn serve_stream(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    is_grpc: bool,
+    shared: Arc<Shared>,
+    is_known: Arc<AtomicBool>,
+) {
+    if !is_grpc {
+        return serve_json(stream, shared, is_known).await;
+    }
+    let service = service_fn(move |request| {
+        let (shared, is_known) = (shared.clone(), is_known.clone());
+        async move { Ok::<_, std::convert::Infallible>(shared.grpc(request, is_known).await) }
+    });
+    let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEP_ALIVE)
+        .max_concurrent_streams(MOST_CALLS)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 async fn serve_json(

@@ -1,6 +1,6 @@
 //! One request of HTTP: who makes it, which call it is, and its answer.
 
-use super::calls::{CALLS, Call, error};
+use super::calls::{CALLS, Call, by_name, error};
 use crate::lab::Lab;
 use crate::rules::Refusal;
 use base64::Engine;
@@ -96,10 +96,10 @@ impl Shared {
     }
 
     /// Makes a call on a thread where it may wait.
-    async fn call(
+    async fn call<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&mut Lab) -> Result<Vec<u8>, Refusal> + Send + 'static,
-    ) -> Result<Vec<u8>, Refusal> {
+        work: impl FnOnce(&mut Lab) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
         let shared = self.clone();
         let work = move || work(&mut shared.lab.lock().unwrap_or_else(PoisonError::into_inner));
         tokio::task::spawn_blocking(work)
@@ -164,7 +164,7 @@ impl Shared {
             trailers.insert("grpc-message", message);
         }
         let mut body = Vec::new();
-        if let Ok(message) = answer {
+        for message in answer.unwrap_or_default() {
             body.push(0);
             body.extend_from_slice(&u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes());
             body.extend_from_slice(&message);
@@ -179,27 +179,45 @@ impl Shared {
         self: &Arc<Self>,
         request: Request<Incoming>,
         is_known: &AtomicBool,
-    ) -> Result<Vec<u8>, (u16, Refusal)> {
+    ) -> Result<Vec<Vec<u8>>, (u16, Refusal)> {
         self.let_in(request.headers(), is_known).await.map_err(|why| (UNAUTHENTICATED, why))?;
         let name = request.uri().path().strip_prefix(SERVICE).unwrap_or_default().to_owned();
         let found = by_name(&name);
         let unimplemented = |why: String| (UNIMPLEMENTED, Refusal { code: 501, lines: vec![why] });
-        let call = found.ok_or_else(|| unimplemented(format!("there is no call '{name}'")))?;
+        let (call, form) = found.ok_or_else(|| unimplemented(format!("there is no call '{name}'")))?;
         let body = self.body(request).await.map_err(|why| (UNAVAILABLE, why))?;
-        let invalid = |why: &str| (INVALID_ARGUMENT, Refusal::wrong(why));
-        let (prefix, message) =
-            body.split_first_chunk::<PREFIX_BYTES>().ok_or_else(|| invalid("the request has no message"))?;
+        let answer = self.call(move |lab| {
+            let messages = messages(&body)?;
+            call.by_protobuf(lab, form, &messages)
+        });
+        let status = |code: u16| match code {
+            501 => UNIMPLEMENTED,
+            400..=499 => INVALID_ARGUMENT,
+            _ => INTERNAL,
+        };
+        answer.await.map_err(|why| (status(why.code), why))
+    }
+}
+
+/// The messages of a body of gRPC.
+fn messages(mut body: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
+    let mut all = Vec::new();
+    while !body.is_empty() {
+        let (prefix, rest) = body
+            .split_first_chunk::<PREFIX_BYTES>()
+            .ok_or_else(|| Refusal::wrong("the request has no whole message"))?;
         let [compressed, length @ ..] = *prefix;
         if compressed != 0 {
-            return Err(unimplemented("compressed messages are not supported".into()));
+            let why = "compressed messages are not supported".to_owned();
+            return Err(Refusal { code: 501, lines: vec![why] });
         }
-        if u32::from_be_bytes(length) as usize != message.len() {
-            return Err(invalid("the length of the message is wrong"));
-        }
-        let message = body.slice(PREFIX_BYTES..);
-        let answer = self.call(move |lab| call.by_protobuf(lab, &message)).await;
-        answer.map_err(|why| (if why.code < 500 { INVALID_ARGUMENT } else { INTERNAL }, why))
+        let (message, rest) = rest
+            .split_at_checked(u32::from_be_bytes(length) as usize)
+            .ok_or_else(|| Refusal::wrong("the length of a message is wrong"))?;
+        all.push(message);
+        body = rest;
     }
+    Ok(all)
 }
 
 /// The call of a path and a method.
@@ -210,11 +228,6 @@ fn by_path(method: &str, path: &str) -> Result<&'static Call, Refusal> {
     }
     let found = of_path.into_iter().find(|call| call.method == method);
     found.ok_or_else(|| Refusal { code: 405, lines: vec![format!("{path} has no method {method}")] })
-}
-
-/// The call of a name in gRPC.
-fn by_name(name: &str) -> Option<&'static Call> {
-    CALLS.iter().find(|call| call.name == name && !name.is_empty())
 }
 
 /// An error as JSON in a header of gRPC: bytes that a header cannot have are in hexadecimal behind `%`.

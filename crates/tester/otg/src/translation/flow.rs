@@ -33,12 +33,16 @@ pub struct Flow {
 }
 
 /// The metrics of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Metrics {
     /// Whether it has any.
     pub is_enabled: bool,
     /// The share of lost frames.
     pub has_loss: bool,
+    /// Frames that should arrive for each frame that is sent.
+    pub expected_ratio: f64,
+    /// When the first and the last frame arrived.
+    pub has_timestamps: bool,
     /// Times from sending to receiving.
     pub has_latency: bool,
 }
@@ -113,6 +117,8 @@ impl Flow {
             metrics: Metrics {
                 is_enabled: metrics.flag("enable"),
                 has_loss: metrics.flag("loss"),
+                expected_ratio: expected_ratio(&metrics.child("rx_tx_ratio"))?,
+                has_timestamps: metrics.flag("timestamps"),
                 has_latency: metrics.child("latency").flag("enable"),
             },
         })
@@ -165,17 +171,29 @@ impl Flow {
             count,
         }
     }
+}
 
-    /// Bytes of the first `frames` frames, with FCS.
-    pub fn bytes(&self, frames: u64) -> u64 {
-        if let Some(size) = self.sizes.only() {
-            return frames.saturating_mul(size.bytes_with_fcs().into());
-        }
-        let period = self.sizes.period();
-        let sum = |sizes: &[Size]| sizes.iter().map(|size| u64::from(size.bytes_with_fcs())).sum::<u64>();
-        let count = period.len() as u64;
-        let rest = period.get(..(frames % count.max(1)) as usize).unwrap_or_default();
-        (frames / count.max(1)).saturating_mul(sum(&period)).saturating_add(sum(rest))
+/// Bytes of the first `frames` frames of these sizes, with FCS.
+pub fn bytes_of(sizes: &Mix, frames: u64) -> u64 {
+    if let Some(size) = sizes.only() {
+        return frames.saturating_mul(size.bytes_with_fcs().into());
+    }
+    let period = sizes.period();
+    let sum = |sizes: &[Size]| sizes.iter().map(|size| u64::from(size.bytes_with_fcs())).sum::<u64>();
+    let count = period.len() as u64;
+    let rest = period.get(..(frames % count.max(1)) as usize).unwrap_or_default();
+    (frames / count.max(1)).saturating_mul(sum(&period)).saturating_add(sum(rest))
+}
+
+/// Frames that should arrive for each frame that is sent. A flow has one receiving port.
+fn expected_ratio(node: &Node<'_>) -> Result<f64, Bad> {
+    if node.choice("value")? == "rx_count" {
+        return Ok(1.0);
+    }
+    let ratio = node.float("value").unwrap_or(1.0);
+    match ratio > 0.0 && ratio <= 1e6 {
+        true => Ok(ratio),
+        false => Err(node.bad_at("value", format!("{ratio}: give a number above 0, at most 1000000"))),
     }
 }
 

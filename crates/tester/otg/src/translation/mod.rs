@@ -8,7 +8,7 @@ mod node;
 mod patterns;
 
 pub use devices::{Device, Station};
-pub use flow::{Flow, Metrics, seconds};
+pub use flow::{Flow, bytes_of, seconds};
 pub use node::{Bad, Node};
 
 use crate::problems::Problems;
@@ -30,6 +30,8 @@ pub struct Configuration {
     pub captures: Vec<Capture>,
     /// The flows, each between two of the ports.
     pub flows: Vec<Placed>,
+    /// Whether metrics of flows have the time for which frames were lost.
+    pub has_loss_duration: bool,
 }
 
 /// A port of a configuration.
@@ -68,7 +70,8 @@ impl Configuration {
     /// complete.
     pub fn read(config: &Object, problems: &mut Problems) -> Self {
         let node = Node::new(config);
-        let mut all = Self::default();
+        let options = node.child("options").child("flow_options");
+        let mut all = Self { has_loss_duration: options.flag("packet_loss_duration"), ..Self::default() };
         for list in ["ports", "devices", "captures"] {
             if node.children(list).len() > MOST_PORTS {
                 problems.wrong(node.bad_at(list, format!("there are more than {MOST_PORTS}")).0);

@@ -278,7 +278,9 @@ impl Arrivals {
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
         let latency_ns = self.latency_ns(now_ns, sent_ps);
         let Some(stream) = self.streams.get_mut(index) else { return false };
-        let Some(judged) = stream.judge(frame, (tag, at), (sent_ps, latency_ns)) else { return false };
+        let Some(judged) = stream.judge(frame, (tag, at), (now_ns, sent_ps, latency_ns)) else {
+            return false;
+        };
         self.distinct += u64::from(judged.is_first);
         if judged.has_anomalies {
             self.keep_judged((frame, stamp), index);
@@ -386,7 +388,8 @@ impl Arrivals {
 
     /// The arrivals of each stream so far.
     pub(crate) fn of_streams(&self) -> Vec<StreamReceived> {
-        self.streams.iter().map(|stream| stream.so_far(self.known_margin_ns())).collect()
+        let since = self.epoch_of_day.ns;
+        self.streams.iter().map(|stream| stream.so_far(self.known_margin_ns(), since)).collect()
     }
 
     /// Frames with a damaged tag of the streams so far.

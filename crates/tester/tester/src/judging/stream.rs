@@ -117,6 +117,8 @@ pub(crate) struct StreamArrivals {
     /// When the first frame was sent, and the frame with the highest number, in ps of the tags.
     first_ps: Option<u64>,
     highest_ps: u64,
+    /// When the first and the last frame arrived, in ns since the epoch of arrivals.
+    arrivals_ns: Option<[u64; 2]>,
     /// The frames that had not arrived when a later one did.
     gaps: SequenceGaps,
     distinct: u64,
@@ -200,6 +202,7 @@ impl StreamArrivals {
             seen: Seen::new(expected),
             first_ps: None,
             highest_ps: 0,
+            arrivals_ns: None,
             gaps: SequenceGaps::default(),
             distinct: 0,
             duplicated: 0,
@@ -239,14 +242,14 @@ impl StreamArrivals {
         self.format
     }
 
-    /// Counts a frame with a whole tag of this stream at byte `at`, which was sent at this time and has this
-    /// latency.
+    /// Counts a frame with a whole tag of this stream at byte `at`, which arrived at this time, was sent at
+    /// this time and has this latency.
     #[inline]
     pub fn judge(
         &mut self,
         frame: &[u8],
         (tag, at): (Tag, usize),
-        (sent_ps, latency_ns): (u64, u64),
+        (now_ns, sent_ps, latency_ns): (u64, u64, u64),
     ) -> Option<Judged> {
         let sequence = tag.sequence_near(self.seen.highest().unwrap_or(0));
         let template = self.templates.at(sequence)?;
@@ -275,6 +278,9 @@ impl StreamArrivals {
             Odd::Fragment => self.fragments += 1,
         }
         let (is_first, late) = self.mark(sequence, sent_ps, flow, size);
+        if is_first {
+            self.arrivals_ns = Some([self.arrivals_ns.map_or(now_ns, |[first, _]| first), now_ns]);
+        }
         let verdict = match &change {
             Some(change) if is_first => self.note(change, header),
             None if odd == Odd::Retagged => Verdict::Usual,
@@ -618,11 +624,13 @@ impl StreamArrivals {
         self.flows.iter().fold(FlowTally::default(), FlowTally::and)
     }
 
-    /// The arrivals so far. `margin_ns` is taken off latencies, if these are known.
-    pub fn so_far(&self, margin_ns: Option<u64>) -> StreamReceived {
+    /// The arrivals so far. `margin_ns` is taken off latencies, if these are known. `epoch_ns`: the epoch of
+    /// arrivals, in ns since 1970.
+    pub fn so_far(&self, margin_ns: Option<u64>, epoch_ns: u64) -> StreamReceived {
         StreamReceived {
             frames: self.received(),
             sizes: self.sizes.clone(),
+            arrivals_ns: self.arrivals_ns.map(|both| both.map(|ns| ns + epoch_ns)),
             latency: margin_ns.and_then(|margin_ns| self.all_flows().latency(margin_ns)),
         }
     }

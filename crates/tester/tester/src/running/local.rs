@@ -712,6 +712,9 @@ fn work<P: Port, T: Tape>(
         trouble = Some(lost);
         state.abandon();
     }
+    if let (Some(control), Some(Incoming::Tagged(arrivals))) = (state.control(), &*incoming) {
+        control.received(1 - task.at, u64::MAX, arrivals.of_streams());
+    }
     (sent, line, trouble)
 }
 
@@ -880,6 +883,11 @@ impl Host for LocalHost {
         // If a system can no longer be observed, only the counts of its ports are known.
         let after = self.observed.observe().unwrap_or_default();
         Ok(counted(&self.before, &after, ports))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn leave_out(&mut self, interfaces: &[String]) {
+        self.observed.leave_out(interfaces);
     }
 
     fn live_counts(&self) -> Option<LiveCounts> {

@@ -2,6 +2,7 @@
 
 use crate::running::shape::shape;
 use kpps_frames::edits::Combine;
+use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::pattern::{MOST_VALUES, Pattern};
 use kpps_frames::stack::{BadStack, Stack};
 use kpps_frames::{Mix, Size, rate};
@@ -48,6 +49,14 @@ impl Stream {
     pub fn pps(&self) -> f64 {
         let line_pps = self.sizes.line_rate_pps(rate::GIGABIT);
         self.load.pps(line_pps, self.sizes.mean_bytes_with_fcs())
+    }
+
+    /// The length of its longest frame as the MTU of an interface counts it: bytes without FCS, and without a
+    /// VLAN tag behind the stations.
+    pub fn longest(&self) -> usize {
+        let sizes = self.sizes.parts().iter();
+        let longest = sizes.map(|part| usize::from(part.0.bytes_without_fcs())).max();
+        longest.unwrap_or(0).saturating_sub(if self.stack.begins_with_vlan() { VLAN_BYTES } else { 0 })
     }
 
     /// The same stream with a rate in frames per second, on a link of this speed in bit/s.

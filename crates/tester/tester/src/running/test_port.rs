@@ -289,6 +289,10 @@ pub trait Host: Send {
     /// # Errors
     /// [`Error`].
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error>;
+    /// No longer observes these interfaces: ports of other trials.
+    fn leave_out(&mut self, interfaces: &[String]) {
+        let _ = interfaces;
+    }
     /// A function for another thread to observe the system during the trial, if that is possible.
     fn live_counts(&self) -> Option<LiveCounts> {
         None

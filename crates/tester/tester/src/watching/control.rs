@@ -47,6 +47,8 @@ pub(crate) struct StreamReceived {
     pub frames: u64,
     /// For each size of the mix, frames with whole tags without duplicates.
     pub sizes: Vec<u64>,
+    /// When the first and the last of them arrived, in ns since 1970.
+    pub arrivals_ns: Option<[u64; 2]>,
     pub latency: Option<FlowLatency>,
 }
 
@@ -60,6 +62,8 @@ pub struct StreamNow {
     /// Of these, the frames of each size of its mix, in the order of the mix. Frames whose number cannot be
     /// read are missing here.
     pub received_sizes: Vec<u64>,
+    /// When the first and the last frame with a whole tag arrived, in ns since 1970, if any has.
+    pub arrivals_ns: Option<[u64; 2]>,
     /// Their times from sending to receiving, if any have come and these are known.
     pub latency: Option<FlowLatency>,
     /// Whether it has frames that were not sent.
@@ -166,6 +170,7 @@ impl StreamControl {
                 sent: sent.max(received.frames),
                 received: received.frames,
                 received_sizes: received.sizes,
+                arrivals_ns: received.arrivals_ns,
                 latency: received.latency,
                 is_sending: counts.are_sending.get(index).copied().unwrap_or(!self.waits),
             }
@@ -238,7 +243,7 @@ mod tests {
     #[test]
     fn no_more_frames_are_received_than_sent() {
         let control = StreamControl::new([0, 0], false);
-        let received = |frames| StreamReceived { frames, sizes: vec![frames], latency: None };
+        let received = |frames| StreamReceived { frames, sizes: vec![frames], ..Default::default() };
         std::thread::scope(|scope| {
             let snapshot = scope.spawn(|| control.snapshot());
             while control.asks_receiver(0).is_none() {

@@ -1,4 +1,4 @@
-"""A client of the Open Traffic Generator interface: python otg.py LOCATION TRANSPORT TEST"""
+"""A client of the Open Traffic Generator interface: python otg.py LOCATION TRANSPORT TEST [CERTIFICATE]"""
 
 import struct
 import subprocess
@@ -9,7 +9,7 @@ import snappi
 import urllib3
 
 urllib3.disable_warnings()
-location, transport, test = sys.argv[1:]
+location, transport, test, *rest = sys.argv[1:]
 # Long enough for any machine.
 PATIENCE_S = 120
 api = snappi.api(location=location, transport=transport, version_check=True)
@@ -44,6 +44,21 @@ def transmit(state, *names):
     return api.set_control_state(control).warnings
 
 
+def refuses(call, argument):
+    try:
+        call(argument)
+    except Exception as error:
+        error = error.args[0]
+        return error.code, error.errors
+    raise AssertionError("it is accepted")
+
+
+def port_metrics():
+    request = api.metrics_request()
+    request.port.port_names = []
+    return {metric.name: metric for metric in api.get_metrics(request).port_metrics}
+
+
 def metrics(*names):
     request = api.metrics_request()
     request.flow.flow_names = list(names)
@@ -59,13 +74,12 @@ def until(what, condition):
         time.sleep(0.05)
 
 
+def through():
+    return all(metric.transmit == "stopped" for metric in metrics().values())
+
+
 def refused(config):
-    try:
-        api.set_config(config)
-    except Exception as error:
-        error = error.args[0]
-        return error.code, error.errors
-    raise AssertionError("it is accepted")
+    return refuses(api.set_config, config)
 
 
 def several_flows():
@@ -174,6 +188,10 @@ def refusals():
     config = two_ports()
     udp_flow(config, "f", 1518, 10**7)
     assert "ports[0]: the flows from p1 need" in refused(config)[1][0]
+    config = two_ports()
+    udp_flow(config, "f", 1600, 100)
+    errors = refused(config)[1]
+    assert errors[0].startswith("flows[0].size: ") and "one of the ports p1 and p2" in errors[0], errors
     assert api.get_config().flows.__len__() == 0
 
 
@@ -197,6 +215,8 @@ def limits():
     until("over", lambda: metrics()["f"].transmit == "stopped")
     sent = metrics()["f"].frames_tx
     assert 100 < sent <= 2000 and metrics()["f"].frames_rx == sent, sent
+    warnings = transmit("stop")
+    assert "the transmission ended after 2 s, the limit of this server: f had not ended" in warnings, warnings
     transmit("start")
     other.set_config(config)
     assert [metrics()["f"].transmit, metrics()["f"].frames_tx] == ["stopped", 0]
@@ -224,13 +244,116 @@ def append_and_delete():
     udp_flow(config, "endless", 128, 1000)
     api.set_config(config)
     transmit("start")
-    try:
-        api.append_config(append)
-    except Exception as error:
-        assert "flows are being sent: stop them before flows are added" in str(error), error
-    else:
-        raise AssertionError("it is accepted")
+    errors = refuses(api.append_config, append)[1]
+    assert "flows between p1 and p2 are being sent: stop them before flows" in errors[0], errors
+    update = api.config_update()
+    update.flows.property_names = ["size"]
+    update.flows.flows.append(udp_flow(two_ports(), "endless", 256, 1000))
+    errors = refuses(api.update_config, update)[1]
+    assert "flows between p1 and p2 are being sent: stop them before sizes" in errors[0], errors
+    assert metrics()["endless"].transmit == "started"
     transmit("stop")
+
+
+def counts_stay():
+    """Sizes that change, and flows that start again, change no earlier count. Ports count all of their frames."""
+    config = two_ports()
+    config.options.flow_options.packet_loss_duration = True
+    flow = udp_flow(config, "f", 128, 1000, packets=30)
+    flow.metrics.timestamps, flow.metrics.rx_tx_ratio.value = True, 2
+    udp_flow(config, "g", 200, 1000, packets=20, back=True)
+    begun_ns = time.time_ns()
+    api.set_config(config)
+    transmit("start")
+    until("through", through)
+    found, times = metrics(), metrics()["f"].timestamps
+    # A number of this size has steps of 256 ns.
+    assert begun_ns - 256 <= times.first_timestamp_ns < times.last_timestamp_ns <= time.time_ns() + 256, times
+    assert times.last_timestamp_ns - times.first_timestamp_ns > 1e6 and found["g"].timestamps.last_timestamp_ns is None, times
+    # Each frame should arrive twice.
+    assert [found["f"].loss, found["g"].loss] == [50, 0], found
+    assert [metric.packet_loss_duration.value for metric in found.values()] == [15, 0], found
+    update = api.config_update()
+    update.flows.property_names = ["size"]
+    update.flows.flows.append(udp_flow(two_ports(), "f", 256, 1000, packets=30))
+    api.update_config(update)
+    assert [metrics()["f"].bytes_tx, metrics()["f"].bytes_rx] == [30 * 128] * 2, metrics()
+    transmit("start", "f")
+    until("through", through)
+    found = metrics()["f"]
+    assert [found.frames_tx, found.bytes_tx, found.bytes_rx] == [30, 30 * 256, 30 * 256], found
+    # A flow that is added begins with 0, and the frames of one that is deleted stay those of its ports.
+    append = api.config_append()
+    append.config_append_list.add().flows.append(udp_flow(two_ports(), "h", 100, 1000, packets=10))
+    api.append_config(append)
+    delete = api.config_delete()
+    delete.config_delete_list.add().flows = ["f"]
+    api.delete_config(delete)
+    assert {name: metric.frames_rx for name, metric in metrics().items()} == {"g": 20, "h": 0}, metrics()
+    ports = port_metrics()
+    assert [ports["p1"].frames_tx, ports["p1"].bytes_tx, ports["p1"].frames_rx] == [60, 30 * 384, 20], ports
+    assert [ports["p2"].frames_rx, ports["p2"].bytes_rx, ports["p2"].frames_tx] == [60, 30 * 384, 20], ports
+    api.set_config(config)
+    assert [metric.frames_tx for metric in port_metrics().values()] == [0, 0]
+
+
+def pauses():
+    """A paused flow goes on where it was, and the others do not notice. A stopped one is resumed from its beginning."""
+    config = two_ports()
+    udp_flow(config, "kept", 128, 1000)
+    udp_flow(config, "counted", 128, 300, packets=300)
+    api.set_config(config)
+    transmit("start")
+    until("sending", lambda: metrics()["counted"].frames_tx > 10)
+    transmit("pause", "counted")
+
+    def rests():
+        before = metrics()
+        until("going on", lambda: metrics()["kept"].frames_rx > before["kept"].frames_rx + 100)
+        return metrics()["counted"].frames_tx == before["counted"].frames_tx
+
+    until("paused", rests)
+    found = metrics()["counted"]
+    assert found.transmit == "paused" and 10 < found.frames_tx == found.frames_rx < 300, found
+    update = api.config_update()
+    update.flows.property_names = ["rate"]
+    update.flows.flows.append(udp_flow(two_ports(), "counted", 128, 400, packets=300))
+    api.update_config(update)
+    assert rests(), "the update resumes it"
+    transmit("resume", "counted")
+    until("through", lambda: metrics()["counted"].transmit == "stopped")
+    assert [metrics()["counted"].frames_tx, metrics()["counted"].frames_rx] == [300, 300], metrics()
+    transmit("resume", "counted")
+    until("sending", lambda: metrics()["counted"].frames_tx > 310)
+    transmit("pause", "counted")
+    until("paused", rests)
+    # Started anew, it has new counts.
+    transmit("start", "counted")
+    until("through", lambda: metrics()["counted"].transmit == "stopped")
+    assert [metrics()["counted"].frames_tx, metrics()["counted"].frames_rx] == [300, 300], metrics()
+    transmit("stop")
+    assert metrics()["kept"].loss == 0, metrics()
+
+
+def flooded():
+    """A bridge floods frames to a third port of the server and loses them: they were not lost at that port."""
+    config = two_ports()
+    config.ports.port(name="p3", location="eth3")
+    udp_flow(config, "f", 128, 1000, packets=50)
+    api.set_config(config)
+    transmit("start")
+    until("through", through)
+    warnings = transmit("stop")
+    assert [metrics()["f"].frames_tx, metrics()["f"].frames_rx] == [50, 0], metrics()
+    assert not any(line.split(" at ")[-1].startswith("c ") for line in warnings), warnings
+
+
+def streamed():
+    """Calls whose messages come in parts, over TLS."""
+    api._use_secure_connection(rest[0], "localhost")
+    api.enable_grpc_streaming, api._chunk_size = True, 100
+    several_flows()
+    captures()
 
 
 def captures():

@@ -25,13 +25,12 @@ fn server(net: &Net, words: &[&str]) -> Process {
     Process::start(command, "listening on http", PATIENCE)
 }
 
-/// A test of the client against a server; its output.
-fn client(net: &Net, server: &Process, python: &Path, [location, transport, test]: [&str; 3]) -> String {
+/// A test of the client against a server, by its location, transport and name; its output.
+fn client<const N: usize>(net: &Net, server: &Process, python: &Path, words: [&str; N]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/ports/otg.py");
-    let Output { status, stdout, stderr } =
-        net.command(python).arg(script).args([location, transport, test]).output().unwrap();
+    let Output { status, stdout, stderr } = net.command(python).arg(script).args(words).output().unwrap();
     let [out, error] = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    assert!(status.success(), "{test} by {transport}: {error}\n{out}\nserver: {}", server.said());
+    assert!(status.success(), "{words:?}: {error}\n{out}\nserver: {}", server.said());
     out
 }
 
@@ -63,7 +62,48 @@ fn flows_are_counted_to_the_frame() {
         assert_eq!((all.as_array().unwrap().len(), &all[0]), (4, &document));
     }
     drop(secure);
-    count("http://127.0.0.1:8443", "http", &server(&net, &["--http"]));
+    // Another server keeps the documents of the first.
+    count("http://127.0.0.1:8443", "http", &server(&net, &["--http", "--documents", documents]));
+    assert_eq!(std::fs::read_to_string(folder.path().join("transmission-0001.json")).unwrap(), text);
+    assert!(folder.path().join("transmission-0005.json").exists());
+}
+
+#[test]
+fn counts_and_pauses_are_those_of_the_models() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
+    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+        client(&net, &server, &python, [location, transport, "counts_stay"]);
+        client(&net, &server, &python, [location, transport, "pauses"]);
+    }
+}
+
+/// Calls of gRPC whose messages come in parts, over TLS.
+#[test]
+fn streaming_calls_go_over_tls() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    kpps_agent::keys::make(folder.path(), &["localhost".to_owned()]).unwrap();
+    let [authority, certificate, key] = ["ca.pem", "localhost.pem", "localhost.key"]
+        .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let words = ["--grpc", "127.0.0.1:40051", "--grpc-tls", "--tls-cert", &certificate, "--tls-key", &key];
+    let server = server(&net, &words);
+    client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "streamed", &authority]);
+}
+
+/// Copies of frames that a bridge floods to another port of the server are not lost there.
+#[test]
+fn flooded_copies_are_no_losses() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    net.run("ip link add name c type veth peer name pc && ip link set dev pc master br");
+    net.run("ip link set dev pc up && ip link set dev c up");
+    net.await_forwarding(&["pc"]);
+    // Frames to `b` go to `c` only.
+    if !net.can("bridge link set dev pb flood off learning off") {
+        return skip::needs("bridge (iproute2)");
+    }
+    let server = server(&net, &["--http", "--port", "eth3=packet:c"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "flooded"]);
 }
 
 #[test]

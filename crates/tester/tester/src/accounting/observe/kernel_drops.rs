@@ -117,10 +117,12 @@ mod linux {
             self.drops.as_ref().map_or(Ok(()), |drops| drops.count(trial))
         }
 
-        /// The drops so far. `observed` are the other namespaces that are observed.
+        /// The drops so far. `observed` are the other namespaces that are observed, `left_out` the interfaces
+        /// of the tester's namespace that are not.
         pub(in crate::accounting::observe) fn read(
             &self,
             observed: &BTreeSet<&String>,
+            left_out: &BTreeSet<String>,
         ) -> Option<KernelDrops> {
             let drops = self.drops.as_ref().ok()?.read().ok()?;
             let inode =
@@ -138,6 +140,9 @@ mod linux {
             let one = |it: kpps_linux::drops::Dropped| {
                 let name = named.iter().find(|(number, _)| *number == it.namespace).map(|(_, name)| name);
                 let is_own = Some(it.namespace) == own;
+                if is_own && left_out.contains(&it.interface) {
+                    return None;
+                }
                 if !everywhere && !is_own && name.is_none_or(|name| !observed.contains(name)) {
                     return None;
                 }

@@ -206,6 +206,9 @@ pub struct ObservedScopes {
     #[cfg(target_os = "linux")]
     kernel_drops: kernel_drops::Counter,
     described: BTreeMap<String, String>,
+    /// Interfaces of the tester's namespace that are not observed.
+    #[cfg(target_os = "linux")]
+    left_out: BTreeSet<String>,
 }
 
 impl ObservedScopes {
@@ -266,7 +269,8 @@ impl ObservedScopes {
             own.iter().chain(&found).map(|name| Scope { namespace: None, interface: Some(name.clone()) });
         let scopes = own.clone().chain(given.iter().cloned()).collect();
         let cycles = cycles::Cycles::start(&proc::numbers());
-        let mut observed = Self { scopes, cycles, kernel_drops, described: BTreeMap::new() };
+        let mut observed =
+            Self { scopes, cycles, kernel_drops, described: BTreeMap::new(), left_out: BTreeSet::new() };
         let observation = observed.observe()?;
         for (namespace, it) in &observation.namespaces {
             let is_port = |name: &String| namespace.is_none() && ports.contains(name);
@@ -289,7 +293,17 @@ impl ObservedScopes {
         }
     }
 
+    /// No longer observes these interfaces of the tester's namespace: ports of other trials, which take the
+    /// frames that come to them.
+    pub fn leave_out(&mut self, interfaces: &[String]) {
+        self.described.retain(|place, _| !interfaces.contains(place));
+        self.left_out.extend(interfaces.iter().cloned());
+    }
+
     fn wants(&self, namespace: Option<&String>, interface: &str) -> bool {
+        if namespace.is_none() && self.left_out.contains(interface) {
+            return false;
+        }
         let of_it = |scope: &&Scope| scope.namespace.as_ref() == namespace;
         let named = |scope: &Scope| scope.interface.as_ref().is_none_or(|name| name == interface);
         self.scopes.iter().filter(of_it).any(named)
@@ -317,7 +331,8 @@ impl ObservedScopes {
         }
         observation.interrupts = proc::interrupts("/proc/interrupts");
         observation.softirqs = proc::interrupts("/proc/softirqs");
-        observation.kernel_drops = self.kernel_drops.read(&names.into_iter().flatten().collect());
+        observation.kernel_drops =
+            self.kernel_drops.read(&names.into_iter().flatten().collect(), &self.left_out);
         Ok(observation)
     }
 

@@ -6,7 +6,6 @@ use crate::error::Error;
 use crate::running::learn::FlowPlan;
 use crate::running::streams::{Stream, sizes_of};
 use kpps_frames::Mac;
-use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::rate::Rate;
 use kpps_ports::port::run::Late;
 
@@ -117,12 +116,7 @@ impl Tester {
                 continue;
             }
             if !offer.streams.is_empty() {
-                let bytes = |(stream, _): (&Stream, f64)| {
-                    let sizes = stream.sizes.parts().iter();
-                    let longest = sizes.map(|part| usize::from(part.0.bytes_without_fcs())).max();
-                    longest.unwrap_or(0) - if stream.stack.begins_with_vlan() { VLAN_BYTES } else { 0 }
-                };
-                let longest = offer.streams_from(from).map(bytes).max().unwrap_or(0);
+                let longest = offer.streams_from(from).map(|(stream, _)| stream.longest()).max().unwrap_or(0);
                 for port in [&self.ports[from], &self.ports[to]] {
                     kpps_ports::Error::check_longest(&port.name(), port.longest(), longest)?;
                 }

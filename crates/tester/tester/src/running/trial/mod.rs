@@ -157,6 +157,13 @@ impl Tester {
         self.ends.iter_mut().skip(at).take(1).for_each(|end| end.station.mac = mac);
     }
 
+    /// Leaves the interfaces of these ports out of what is observed: copies of frames that a bridge floods
+    /// there go to other trials, and are not lost there.
+    pub fn leave_out(&mut self, others: &[Spec]) {
+        let interfaces: Vec<String> = others.iter().filter_map(interface).collect();
+        self.sites.iter_mut().for_each(|site| site.host.leave_out(&interfaces));
+    }
+
     /// The station addresses of the routers that the ends send to, as far as they are resolved.
     pub fn routers(&self) -> [Option<Mac>; 2] {
         self.routers
@@ -220,6 +227,11 @@ impl Tester {
         let cores = self.ports.iter().filter(|port| port.cores() > 1);
         let cores = cores.map(|port| (format!("{CORES_OF} {}", port.name()), port.cores().to_string()));
         self.sites.iter().flat_map(of).chain(gateways).chain(cores).collect()
+    }
+
+    /// The longest frame that both ports send and receive, in bytes without FCS, if that is known.
+    pub fn longest(&self) -> Option<usize> {
+        self.ports.iter().filter_map(|port| port.longest()).min()
     }
 
     /// The speed of the slower link in Mb/s, if it is known.
