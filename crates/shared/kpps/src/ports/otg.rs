@@ -47,7 +47,7 @@ pub struct Arguments {
     /// Speak plain HTTP in place of HTTPS at this address
     #[arg(long)]
     http: bool,
-    /// Address for gRPC, without TLS [default: no gRPC]
+    /// Address for gRPC [default: no gRPC]
     #[arg(long, value_name = "ADDRESS:PORT")]
     grpc: Option<SocketAddr>,
     /// Speak TLS at the address for gRPC, with the certificate of HTTPS

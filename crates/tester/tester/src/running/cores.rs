@@ -168,7 +168,7 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
     let several = works.len() > 1 && streams > 1;
     let mut of_streams = vec![0; if several { streams } else { 0 }];
     let mut all: Option<SentFrames> = None;
-    let (mut disturbances, mut logs) = (Vec::new(), Vec::new());
+    let (mut disturbances, mut waits_ns, mut logs) = (Vec::new(), Vec::new(), Vec::new());
     for (work, part) in works.into_iter().zip(parts) {
         let Some(part) = part else { continue };
         let mut sent = work.sent;
@@ -179,6 +179,7 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
             sent.of_streams.clear();
         }
         disturbances.push(sent.disturbance.take());
+        waits_ns.push(sent.gaps.and_then(|gaps| gaps.waited_ns));
         logs.extend(sent.send_log.take());
         all = Some(match all {
             None => sent,
@@ -188,13 +189,7 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
                 given: all.given + sent.given,
                 begun: all.begun.min(sent.begun),
                 elapsed: all.elapsed.max(sent.elapsed),
-                gaps: match (all.gaps, sent.gaps) {
-                    (Some(one), Some(other)) => Some(Gaps {
-                        waited_ns: one.waited_ns.zip(other.waited_ns).map(|(one, other)| one + other),
-                        ..one
-                    }),
-                    (one, other) => one.or(other),
-                },
+                gaps: all.gaps.or(sent.gaps),
                 lateness: match (all.lateness, sent.lateness) {
                     (Some(one), Some(other)) => Some(one.and(&other)),
                     (one, other) => one.or(other),
@@ -204,10 +199,10 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
         });
     }
     let mut all = all.unwrap_or(SentFrames { elapsed: Duration::ZERO, ..SentFrames::default() });
-    if let (Some(of_one), Some(of_all)) = (all.gaps, Gaps::of_cores(logs)) {
+    if let Some(of_all) = Gaps::of_cores(logs) {
         // Which CPU each core had is in its row.
-        let got = of_one.got.map(|got| Got { cpu: None, ..got });
-        all.gaps = Some(Gaps { waited_ns: of_one.waited_ns, got, ..of_all });
+        let got = all.gaps.and_then(|gaps| gaps.got).map(|got| Got { cpu: None, ..got });
+        all.gaps = Some(Gaps { waited_ns: waits_ns.into_iter().sum(), got, ..of_all });
     }
     let disturbance = disturbances.into_iter().reduce(|all, next| Some(all?.and(next?))).flatten();
     match several {

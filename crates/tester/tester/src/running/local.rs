@@ -713,7 +713,7 @@ fn work<P: Port, T: Tape>(
         state.abandon();
     }
     if let (Some(control), Some(Incoming::Tagged(arrivals))) = (state.control(), &*incoming) {
-        control.received(1 - task.at, u64::MAX, arrivals.of_streams());
+        control.has_received(1 - task.at, arrivals.of_streams());
     }
     (sent, line, trouble)
 }

@@ -212,6 +212,11 @@ impl StreamControl {
         self.sent(from, u64::MAX, sent, &vec![false; sent.len()]);
     }
 
+    /// The receiver of a direction receives no more.
+    pub(crate) fn has_received(&self, from: usize, streams: Vec<StreamReceived>) {
+        self.received(from, u64::MAX, streams);
+    }
+
     /// The trial is over.
     pub(crate) fn close(&self) {
         self.is_over.store(true, Ordering::Release);

@@ -42,6 +42,8 @@ impl StreamArrivals {
         self.distinct += other.distinct - again.len() as u64;
         self.duplicated += other.duplicated + again.len() as u64;
         self.first_ps = self.first_ps.into_iter().chain(other.first_ps).min();
+        let arrivals = self.arrivals_ns.into_iter().chain(other.arrivals_ns);
+        self.arrivals_ns = arrivals.reduce(|one, more| [one[0].min(more[0]), one[1].max(more[1])]);
         for (flow, more) in self.flows.iter_mut().zip(&other.flows) {
             *flow = FlowTally {
                 next: flow.next.max(more.next),
