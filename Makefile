@@ -179,9 +179,11 @@ bench: install-build-tools install-test-tools
 	cargo bench --package kpps-driver --package kpps-sim
 	cargo bench --package kpps-ports --bench instructions --bench cores
 
-# Our ports and what others send with, taking turns over a veth pair. Takes root.
+# Our ports and what others send with, taking turns over a veth pair, and on DPDK's software devices. Takes
+# root.
 peers: install-build-tools install-peers
 	cargo bench --package kpps-ports --bench peers -- 5
+	cargo bench --package kpps-ports --bench dpdk -- 5
 
 # Linux's bridge and router as devices under test, frames of all sizes, every lost one accounted for: a
 # quarter of an hour. Takes root.
@@ -236,12 +238,14 @@ install-build-tools:
 
 # QEMU's cards are independent of our models; valgrind counts instructions; nft makes a NAT of Linux, and
 # counts its frames; nginx counts our requests; iperf3, trafgen and ifpps measure the same rates; Chromium
-# shows the pages as readers see them (KPPS_NO_BROWSER=1 leaves that out).
+# shows the pages as readers see them (KPPS_NO_BROWSER=1 leaves that out); DPDK drives software devices.
 install-test-tools:
 	@rustup --quiet target add x86_64-unknown-none || true
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables curl:curl iperf3:iperf3 \
 		trafgen:netsniff-ng nginx:nginx-light setsid:util-linux arping:iputils-arping tshark:tshark tcpdump:tcpdump zstd:zstd lz4:lz4 \
 		$(if $(KPPS_NO_BROWSER),,chromium:chromium))
+	@$(call install,pkg-config:pkg-config)
+	@pkg-config --exists libdpdk || $(call install,no-such-program:libdpdk-dev)
 
 # A Python with what the tests of the Python package take. Its module is compiled with the tests.
 install-python:
@@ -255,8 +259,8 @@ install-python:
 # Other generators: DPDK's, netsniff-ng's, iperf3.
 install-peers:
 	@$(call install,dpdk-testpmd:dpdk-dev trafgen:netsniff-ng iperf3:iperf3 ip:iproute2 ethtool:ethtool nsenter:util-linux)
-	@test -n "$$(find /usr/lib -name 'librte_net_af_xdp.so*' -print -quit)" || \
-		$(call install,no-such-program:librte-net-af-xdp23 no-such-program:librte-net-af-packet23 no-such-program:librte-mempool-ring23)
+	@$(call install,pkg-config:pkg-config)
+	@pkg-config --exists libdpdk || $(call install,no-such-program:libdpdk-dev)
 
 # The lab's guests are made of Debian's packages.
 install-lab:

@@ -14,7 +14,7 @@ use std::io;
 pub enum Error {
     /// Not a port.
     #[error(
-        "`{0}` is not a port: give vfio:ADDRESS, uio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE], packet:INTERFACE or udp:HOST:PORT"
+        "`{0}` is not a port: give vfio:ADDRESS, uio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE], packet:INTERFACE, dpdk:DEVICE[,ARGUMENT=VALUE…] or udp:HOST:PORT"
     )]
     BadSpec(String),
     /// An interface without Ethernet headers.
@@ -70,6 +70,10 @@ pub enum Error {
     /// This system does not have ports of this kind.
     #[error("{0}: this kind of port needs Linux; on this system use udp:HOST:PORT")]
     OnlyOnLinux(Spec),
+    /// DPDK is missing or does not start, or a device cannot be used.
+    #[cfg(target_os = "linux")]
+    #[error("dpdk:{0}")]
+    Dpdk(String),
     /// The system refused, or a card cannot be used.
     #[error(transparent)]
     System(#[from] kpps_linux::Error),
@@ -149,6 +153,12 @@ fn shorter(port: &str, asked: usize) -> String {
         Ok(Spec::Card(..)) => {
             "kpps' driver takes no longer ones; the kernel's may, by packet:INTERFACE".into()
         }
+        Ok(Spec::Dpdk(_)) => match port.parse::<Spec>().ok().as_ref().and_then(Spec::interface) {
+            Some(interface) if asked <= DPDK_LONGEST => raise(interface),
+            _ => {
+                "a frame has one buffer of DPDK, and the device an MTU; packet:INTERFACE takes 9018 B".into()
+            }
+        },
         Ok(Spec::Udp { .. }) | Err(_) => {
             format!(
                 "raise the MTU of all interfaces on the path to {mtu} (`ip link set dev INTERFACE mtu {mtu}`)"
@@ -161,6 +171,8 @@ fn shorter(port: &str, asked: usize) -> String {
 const ETHERNET_AND_FCS: usize = 14 + 4;
 /// Bytes of the longest frame with FCS that a chunk of AF_XDP's memory holds.
 const XDP_LONGEST: usize = 2048 - 256 + 4;
+/// Bytes of the longest frame with FCS that a buffer of DPDK holds.
+const DPDK_LONGEST: usize = 2048 + 4;
 
 #[cfg(test)]
 mod tests {

@@ -21,5 +21,6 @@ mod spec;
 pub mod told;
 
 pub use error::Error;
+pub use parse::join_arguments;
 pub use routed::RoutedSpec;
 pub use spec::Spec;

@@ -14,6 +14,36 @@ fn interface(name: &str) -> Option<String> {
     good.then(|| name.to_owned())
 }
 
+/// The name of a device of DPDK, with its arguments.
+fn device(name: &str) -> Option<String> {
+    let good = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !name.contains(|c: char| c.is_whitespace() || c.is_control());
+    good.then(|| name.to_owned())
+}
+
+/// Whether this part of a list, which has commas between its ports, begins a port. If not, it is an argument
+/// of the device of DPDK before it: `dpdk:net_af_packet0,iface=eth1` is one port.
+fn begins_port(part: &str) -> bool {
+    part.split_once(':').is_some_and(|(kind, _)| !kind.contains('='))
+}
+
+/// The names of ports of a list that was cut at its commas.
+pub fn join_arguments<'p>(parts: impl IntoIterator<Item = &'p str>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in parts {
+        match names.last_mut() {
+            Some(device) if is_dpdk(device) && !begins_port(part) => *device = format!("{device},{part}"),
+            _ => names.push(part.to_owned()),
+        }
+    }
+    names
+}
+
+/// Whether a name is that of a device of DPDK, of this host or of another one.
+fn is_dpdk(name: &str) -> bool {
+    name.starts_with("dpdk:") || name.split_once('/').is_some_and(|(_, port)| port.starts_with("dpdk:"))
+}
+
 impl FromStr for Spec {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -32,6 +62,7 @@ impl FromStr for Spec {
                     _ => Err(bad()),
                 }
             }
+            "dpdk" => device(rest).map(Self::Dpdk).ok_or_else(bad),
             "packet" => interface(rest).map(Self::Packet).ok_or_else(bad),
             "xdp" => {
                 let (name, queue) = match rest.split_once(':') {
@@ -60,10 +91,31 @@ mod tests {
             "xdp:eth0",
             "xdp:eth0:0",
             "xdp:eth0:3",
+            "dpdk:0000:3b:00.0",
+            "dpdk:net_af_packet0,iface=eth1",
         ] {
             assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
         }
         assert_eq!("uio:00:10.0".parse::<Spec>().unwrap().to_string(), "uio:0000:00:10.0");
+    }
+
+    #[test]
+    fn a_list_of_ports_may_have_devices_with_arguments() {
+        for (list, names) in [
+            ("packet:a,packet:b", &["packet:a", "packet:b"][..]),
+            ("packet:a,b", &["packet:a", "b"]),
+            (
+                "dpdk:net_af_packet0,iface=a,blocksz=4096,dpdk:net_tap0,mac=02:00:00:00:00:01,udp::9",
+                &[
+                    "dpdk:net_af_packet0,iface=a,blocksz=4096",
+                    "dpdk:net_tap0,mac=02:00:00:00:00:01",
+                    "udp::9",
+                ],
+            ),
+            ("dpdk:0000:3b:00.0,dpdk:0000:3b:00.1", &["dpdk:0000:3b:00.0", "dpdk:0000:3b:00.1"]),
+        ] {
+            assert_eq!(join_arguments(list.split(',')), names);
+        }
     }
 
     #[test]
@@ -82,6 +134,9 @@ mod tests {
             "packet:.",
             "packet:..",
             "packet:a\nb",
+            "dpdk:",
+            "dpdk:,iface=a",
+            "dpdk:net_null0 net_null1",
             "xdp:..:0",
             "auto:../x",
             "00:10.0",

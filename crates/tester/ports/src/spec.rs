@@ -25,8 +25,19 @@ pub enum Spec {
         /// The other end's port, or our own.
         port: u16,
     },
+    /// `dpdk:DEVICE`, `dpdk:DEVICE,ARGUMENT=VALUE…`: a device that DPDK drives, by the name and the arguments
+    /// that DPDK takes for it.
+    Dpdk(String),
     /// `auto:INTERFACE`: the fastest kind for an interface ([`choose`](crate::port::choose)).
     Auto(String),
+}
+
+/// The drivers of DPDK that use an interface of the kernel.
+const ON_INTERFACES: [&str; 3] = ["net_af_packet", "net_af_xdp", "net_pcap"];
+
+/// The name of a device, without its arguments.
+fn name(device: &str) -> &str {
+    device.split(',').next().unwrap_or(device)
 }
 
 impl Spec {
@@ -37,6 +48,28 @@ impl Spec {
             _ => self == other,
         }
     }
+
+    /// Whether both cannot be open at the same time: one includes the other, or both are the same device of
+    /// DPDK.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Dpdk(device), Self::Dpdk(other)) => name(device) == name(other),
+            _ => self.includes(other) || other.includes(self),
+        }
+    }
+
+    /// The kernel's interface through which it sends and receives, if there is one.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::Packet(interface) | Self::Auto(interface) | Self::Xdp { interface, .. } => Some(interface),
+            Self::Dpdk(device) => {
+                // Of other devices the argument is another interface: of `net_tap`, the other end.
+                ON_INTERFACES.iter().any(|driver| device.starts_with(driver)).then_some(())?;
+                device.split(',').find_map(|argument| argument.strip_prefix("iface="))
+            }
+            Self::Card(..) | Self::Udp { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for Spec {
@@ -45,6 +78,7 @@ impl fmt::Display for Spec {
             Self::Card(backend, address) => write!(f, "{backend}:{address}"),
             Self::Packet(interface) => write!(f, "packet:{interface}"),
             Self::Auto(interface) => write!(f, "auto:{interface}"),
+            Self::Dpdk(device) => write!(f, "dpdk:{device}"),
             Self::Udp { host, port } if host.contains(':') => write!(f, "udp:[{host}]:{port}"),
             Self::Udp { host, port } => write!(f, "udp:{host}:{port}"),
             Self::Xdp { interface, queue: None } => write!(f, "xdp:{interface}"),
@@ -71,8 +105,33 @@ mod tests {
             ("xdp:a", "xdp:b:1", false),
             ("packet:a", "packet:a", true),
             ("packet:a", "xdp:a", false),
+            ("dpdk:net_null0", "dpdk:net_null0", true),
+            ("dpdk:net_null0", "dpdk:net_null0,copy=1", false),
         ] {
             assert_eq!(includes(a, b), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_device_has_one_port_whatever_its_arguments() {
+        let overlaps = |a: &str, b: &str| a.parse::<Spec>().unwrap().overlaps(&b.parse().unwrap());
+        assert!(overlaps("dpdk:net_null0", "dpdk:net_null0,copy=1"));
+        assert!(!overlaps("dpdk:net_null0", "dpdk:net_null1"));
+        assert!(overlaps("xdp:a", "xdp:a:1") && overlaps("xdp:a:1", "xdp:a"));
+    }
+
+    #[test]
+    fn some_ports_use_an_interface_of_the_kernel() {
+        for (name, interface) in [
+            ("packet:a", Some("a")),
+            ("xdp:a:1", Some("a")),
+            ("udp:h:9", None),
+            ("dpdk:0000:3b:00.0", None),
+            ("dpdk:net_af_packet0,iface=a,blocksz=4096", Some("a")),
+            ("dpdk:net_af_xdp0,start_queue=1,iface=a", Some("a")),
+            ("dpdk:net_tap0,iface=a", None),
+        ] {
+            assert_eq!(name.parse::<Spec>().unwrap().interface(), interface, "{name}");
         }
     }
 }

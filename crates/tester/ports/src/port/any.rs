@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 use super::card::CardPort;
 #[cfg(target_os = "linux")]
-use super::{CoresPort, PacketPort, XdpPort};
+use super::{CoresPort, DpdkPort, PacketPort, XdpPort};
 use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, UdpPort, Wake};
 use crate::Error;
 use kpps_driver::Chip;
@@ -104,6 +104,9 @@ pub enum AnyPort {
     /// An interface on several cores, with a queue for each.
     #[cfg(target_os = "linux")]
     XdpCores(Box<CoresPort<XdpPort>>),
+    /// A device that DPDK drives.
+    #[cfg(target_os = "linux")]
+    Dpdk(Box<DpdkPort>),
     /// A UDP socket.
     Udp(Box<UdpPort>),
 }
@@ -162,6 +165,8 @@ impl AnyPort {
             Self::PacketCores(all) => Some(all.first().longest()),
             #[cfg(target_os = "linux")]
             Self::XdpCores(all) => Some(all.first().longest()),
+            #[cfg(target_os = "linux")]
+            Self::Dpdk(dpdk) => Some(dpdk.longest()),
             Self::Udp(udp) => udp.longest(),
         }
     }
@@ -190,6 +195,8 @@ impl AnyPort {
             Self::PacketCores(all) => all.first().address(),
             #[cfg(target_os = "linux")]
             Self::XdpCores(all) => all.first().address(),
+            #[cfg(target_os = "linux")]
+            Self::Dpdk(dpdk) => Ok(dpdk.address()),
             Self::Udp(_) => Ok(Flow::default().from_mac.0),
         }
     }
@@ -209,6 +216,8 @@ macro_rules! any {
             AnyPort::PacketCores($port) => $what,
             #[cfg(target_os = "linux")]
             AnyPort::XdpCores($port) => $what,
+            #[cfg(target_os = "linux")]
+            AnyPort::Dpdk($port) => $what,
             AnyPort::Udp($port) => $what,
         }
     };

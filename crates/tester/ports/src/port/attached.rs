@@ -11,6 +11,13 @@ pub(super) const VLAN: usize = 4;
 /// Where a VLAN tag is: behind the addresses.
 pub(super) const ADDRESSES: usize = 12;
 
+/// Whether a frame may be sent where frames have at most `longest` bytes. A VLAN tag may exceed the MTU.
+#[inline]
+pub(super) fn fits(frame: &[u8], longest: usize) -> bool {
+    let tagged = matches!(frame.get(ADDRESSES..HEADER), Some([0x81, 0x00] | [0x88, 0xa8]));
+    (HEADER..=longest + if tagged { VLAN } else { 0 }).contains(&frame.len())
+}
+
 /// An interface, with its state when it was last read.
 #[derive(Debug)]
 pub(super) struct Attached {
@@ -55,8 +62,7 @@ impl Attached {
     /// Whether the interface can send this frame. A VLAN tag may exceed the MTU.
     #[inline]
     pub(super) fn fits(&self, frame: &[u8]) -> bool {
-        let tagged = matches!(frame.get(ADDRESSES..HEADER), Some([0x81, 0x00] | [0x88, 0xa8]));
-        (HEADER..=self.longest + if tagged { VLAN } else { 0 }).contains(&frame.len())
+        fits(frame, self.longest)
     }
 
     /// Reads the state of the interface, which may be gone.

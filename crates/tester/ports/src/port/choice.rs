@@ -54,9 +54,7 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
 /// Checks that frames of an interface have Ethernet headers. If there is no such interface, opening it
 /// reports that.
 fn check_ethernet(spec: &Spec) -> Result<(), Error> {
-    let (Spec::Auto(name) | Spec::Packet(name) | Spec::Xdp { interface: name, .. }) = spec else {
-        return Ok(());
-    };
+    let Some(name) = spec.interface() else { return Ok(()) };
     let other = Interface::find(name).and_then(|interface| interface.other_link());
     other.ok().flatten().map_or(Ok(()), |link| Err(Error::NotEthernet { port: spec.to_string(), link }))
 }

@@ -5,6 +5,7 @@
 //! - [`XdpPort`] is an interface of the kernel, or a queue of it, through `AF_XDP`.
 //! - [`PacketPort`] is an interface of the kernel, through `AF_PACKET`.
 //! - [`CoresPort`] is such an interface on several cores, with a port of either kind for each core.
+//! - [`DpdkPort`] is a device that DPDK drives.
 //! - [`UdpPort`] is a UDP socket, which needs no privilege.
 //! - [`AnyPort`] is any of them; [`open`] makes them from their names.
 //!
@@ -26,6 +27,8 @@ mod choice;
 mod cores;
 #[cfg(target_os = "linux")]
 mod counted;
+#[cfg(target_os = "linux")]
+mod dpdk;
 mod memory;
 #[cfg(target_os = "linux")]
 mod missed;
@@ -49,6 +52,8 @@ pub use card::{CardPort, Line};
 pub use choice::choose;
 #[cfg(target_os = "linux")]
 pub use cores::CoresPort;
+#[cfg(target_os = "linux")]
+pub use dpdk::DpdkPort;
 pub use memory::MemoryPort;
 #[cfg(target_os = "linux")]
 pub use open::open;

@@ -5,7 +5,7 @@ use super::attached::{HEADER, VLAN};
 use super::card::{CardPort, Line};
 use super::choice::{CHUNK_BYTES, XDP_CAPABILITIES, choose, refused};
 use super::run::BUDGET;
-use super::{CoresPort, JUMBO_BUFFER_BYTES, PacketPort, UdpPort, XdpPort, xdp};
+use super::{CoresPort, DpdkPort, JUMBO_BUFFER_BYTES, PacketPort, UdpPort, XdpPort, dpdk, xdp};
 use crate::{Error, Spec};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
@@ -134,8 +134,7 @@ impl Layout {
 /// # Errors
 /// [`Error`], in one line with the remedy.
 pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
-    let overlap = |a: &Spec, b: &Spec| a.includes(b) || b.includes(a);
-    let is_again = |(i, spec): &(usize, &Spec)| specs[..*i].iter().any(|other| overlap(other, spec));
+    let is_again = |(i, spec): &(usize, &Spec)| specs[..*i].iter().any(|other| other.overlaps(spec));
     if let Some((_, twice)) = specs.iter().enumerate().find(is_again) {
         let why = io::Error::other("a port is one end of one link: give different ports");
         return Err(Error::io(format!("{twice} is given twice"))(why));
@@ -275,6 +274,14 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
         (Spec::Udp { host, port }, _) => {
             let port = UdpPort::open(host, *port, pool).map_err(Error::io(spec.to_string()))?;
             Ok(AnyPort::Udp(Box::new(port)))
+        }
+        (Spec::Dpdk(device), _) => {
+            let port = DpdkPort::open(spec, options.promiscuous, pool).map_err(|why| match why {
+                dpdk::Refused::Dpdk(why @ kpps_dpdk::Error::Device { .. }) => Error::Dpdk(why.to_string()),
+                dpdk::Refused::Dpdk(why) => Error::Dpdk(format!("{device}: {why}")),
+                dpdk::Refused::System(why) => refused(spec, "")(why),
+            })?;
+            Ok(AnyPort::Dpdk(Box::new(port)))
         }
         (Spec::Auto(_), _) => Err(Error::BadSpec(spec.to_string())),
         (Spec::Card(backend, _), None) => Err(Error::BadSpec(Backend::name(*backend).into())),

@@ -3,4 +3,6 @@
 
 mod card;
 #[cfg(target_os = "linux")]
+mod dpdk;
+#[cfg(target_os = "linux")]
 mod kernel;

@@ -39,10 +39,7 @@ pub(crate) const SLOW: Duration = Duration::from_millis(20);
 
 /// The kernel's interface of a port.
 pub fn interface(spec: &Spec) -> Option<String> {
-    match spec {
-        Spec::Packet(name) | Spec::Auto(name) | Spec::Xdp { interface: name, .. } => Some(name.clone()),
-        Spec::Card(..) | Spec::Udp { .. } => None,
-    }
+    spec.interface().map(str::to_owned)
 }
 
 /// A port of this process.

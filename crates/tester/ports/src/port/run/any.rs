@@ -1,5 +1,5 @@
-//! The loops on ports of any kind. A card has a loop of its own, without a dispatch for each frame; other
-//! ports pay for a system call anyway.
+//! The loops on ports of any kind. A card and a device of DPDK have loops of their own, without a dispatch
+//! for each frame; other ports pay for a system call anyway.
 //!
 //! The watch is not generic here, so that the loops are compiled with this crate, whose profile is that of
 //! packet paths, and not with whoever watches. It is asked once for a burst at most.
@@ -16,6 +16,8 @@ pub fn send_any(port: &mut AnyPort, plan: &SendPlan, mut watch: &mut dyn Watch) 
     match port {
         #[cfg(target_os = "linux")]
         AnyPort::Card(card) => send(&mut **card, plan, &mut watch),
+        #[cfg(target_os = "linux")]
+        AnyPort::Dpdk(dpdk) => send(&mut **dpdk, plan, &mut watch),
         port => send(port, plan, &mut watch),
     }
 }
@@ -33,6 +35,8 @@ pub fn count_any(
     match port {
         #[cfg(target_os = "linux")]
         AnyPort::Card(card) => count(&mut **card, streams, expect, &mut watch),
+        #[cfg(target_os = "linux")]
+        AnyPort::Dpdk(dpdk) => count(&mut **dpdk, streams, expect, &mut watch),
         port => count(port, streams, expect, &mut watch),
     }
 }
