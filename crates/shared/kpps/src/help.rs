@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "audit",
         ],
     ),
-    ("Cards", &["device", "conformance"]),
+    ("Cards", &["device", "dpdk", "conformance"]),
     ("Studies", &["study", "list"]),
     ("Apps", &["forward", "bridge", "route", "nat"]),
 ];

@@ -84,7 +84,7 @@ pub struct Arguments {
     listen: SocketAddr,
     /// Ports that testers may use; `udp:`, `packet:` and so on allow all ports of a kind
     #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,…")]
-    allow_ports: Vec<Kind>,
+    allow_ports: Vec<String>,
     /// Networks to which udp: ports may send, beside destinations that --allow-ports names
     #[arg(long, value_delimiter = ',', value_name = "NETWORK,…", default_value = TEST_NETWORKS)]
     allow_to: Vec<Network>,
@@ -102,6 +102,9 @@ pub struct Arguments {
     /// priority [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = super::options::yes_or_no(), help_heading = heading::CARDS_AND_CPUS)]
     priority: Option<bool>,
+    /// Further arguments of DPDK (of its EAL), for dpdk: ports, as '-m 2048 --log-level=debug'
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true, help_heading = heading::CARDS_AND_CPUS)]
+    eal: Option<String>,
     #[command(flatten)]
     credentials: Credentials,
 }
@@ -135,10 +138,14 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     };
     let allowed = Allowed { load_pps, duration: arguments.max_duration.unwrap_or(Duration::MAX) };
     let destinations = arguments.allow_to.clone();
-    let rules = Rules { ports: arguments.allow_ports.clone(), allowed, destinations };
+    let ports = kpps_ports::join_arguments(arguments.allow_ports.iter().map(String::as_str));
+    let ports =
+        ports.iter().map(|name| name.parse::<Kind>().map_err(Failure::Input)).collect::<Result<_, _>>()?;
+    let rules = Rules { ports, allowed, destinations };
     session.watch();
     use_cpus(arguments.cpus.as_ref()).map_err(Failure::Input)?;
     use_priority(arguments.priority.unwrap_or(true));
+    super::options::use_eal(arguments.eal.as_deref());
     let security = arguments.credentials.security(session)?;
     let agent =
         Agent::start(arguments.listen, rules, security, Clock::here().clone(), kpps_rendering::files::tell)?;

@@ -40,6 +40,7 @@ pub const KINDS: &str = "Ports:
   packet:INTERFACE             packet sockets; the kernel sees the frames too: turn its offloads off
                                (ethtool -K INTERFACE tx off tso off gso off gro off)
   auto:INTERFACE               xdp: or packet:, whichever is better here; kpps says which and why
+  dpdk:DEVICE[,ARGUMENT=VALUE] a device that DPDK drives, as dpdk:0000:3b:00.0 (see `kpps dpdk`)
   udp:HOST:PORT, udp::PORT     a UDP socket, the second one listens; needs no privilege";
 
 /// The ports with these names.

@@ -36,6 +36,17 @@ pub struct PortOptions {
     /// priority [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no(), help_heading = heading::CARDS_AND_CPUS)]
     pub priority: Option<bool>,
+    /// Further arguments of DPDK (of its EAL), for dpdk: ports, as '-m 2048 --log-level=debug'
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true, help_heading = heading::CARDS_AND_CPUS)]
+    pub eal: Option<String>,
+}
+
+/// Starts DPDK with these arguments, too, when a port needs it.
+pub fn use_eal(arguments: Option<&str>) {
+    #[cfg(target_os = "linux")]
+    kpps_dpdk::use_arguments(arguments);
+    #[cfg(not(target_os = "linux"))]
+    let _ = arguments;
 }
 
 /// Reads yes or no.
@@ -81,10 +92,14 @@ impl PortOptions {
         port::Options { service: self.service(), ring: self.ring, promiscuous, ..port::Options::default() }
     }
 
-    /// Refuses options of cards, if none of these ports is a card.
+    /// Refuses options of cards, if none of these ports is a card, and those of DPDK.
     pub fn check(&self, specs: &[Spec]) -> Result<(), Failure> {
         let may_be_card = |spec: &Spec| matches!(spec, Spec::Card(..) | Spec::Auto(_));
+        let is_dpdk = |spec: &Spec| matches!(spec, Spec::Dpdk(_));
         match specs.first() {
+            Some(first) if self.eal.is_some() && !specs.iter().any(is_dpdk) => Err(Failure::Input(format!(
+                "--eal is for devices that DPDK drives (dpdk:DEVICE): {first} is no such device"
+            ))),
             Some(first) if self.service.is_some() && !specs.iter().any(may_be_card) => {
                 let cards = "is for cards that kpps' own driver drives (vfio:ADDRESS, uio:ADDRESS)";
                 Err(Failure::Input(format!("--service {cards}: {first} is no such card")))
@@ -123,6 +138,7 @@ impl PortOptions {
         session.watch();
         use_cpus(self.cpus.as_ref()).map_err(Failure::Input)?;
         use_priority(self.priority.unwrap_or(true));
+        use_eal(self.eal.as_deref());
         let options = port::Options { cores, ..self.options(promiscuous) };
         let ports = port::ready(specs, &options, &|line: &str| session.tell(line))?;
         kpps_tester::provenance::note_opened(specs);

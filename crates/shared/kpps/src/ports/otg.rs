@@ -115,6 +115,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     session.watch();
     use_cpus(options.cpus.as_ref()).map_err(Failure::Input)?;
     use_priority(options.priority.unwrap_or(true));
+    super::options::use_eal(options.eal.as_deref());
     let rules = Rules {
         ports,
         max_pps,

@@ -205,7 +205,7 @@ impl Ports {
     /// The ports with these names.
     pub fn resolve(names: &[String], pair: PortPair, options: PortOptions) -> Result<Self, Failure> {
         let two = |_| Failure::Input("a trial needs two ports: give --ports packet:A,packet:B".into());
-        let specs = specs(names)?;
+        let specs = specs(&kpps_ports::join_arguments(names.iter().map(String::as_str)))?;
         options.check(&specs)?;
         let specs: [Spec; 2] = specs.try_into().map_err(two)?;
         at_most(2, "--vlan", pair.vlan.len())?;

@@ -3,6 +3,7 @@
 mod audit;
 mod conformance;
 mod device;
+mod dpdk;
 pub mod guests;
 mod lab;
 
@@ -23,6 +24,8 @@ pub enum Command {
     Conformance(conformance::Arguments),
     /// List the network cards of this host, take them from the kernel, give them back
     Device(device::Arguments),
+    /// Show what dpdk: ports need and what is there, or compile the adapter to the DPDK of this host
+    Dpdk(dpdk::Arguments),
 }
 
 impl Command {
@@ -33,6 +36,7 @@ impl Command {
             Self::Audit(arguments) => audit::run(arguments, session),
             Self::Conformance(arguments) => conformance::run(arguments, session),
             Self::Device(arguments) => device::run(arguments, session),
+            Self::Dpdk(arguments) => dpdk::run(arguments, session),
         }
     }
 }

@@ -10,6 +10,7 @@ mod connections;
 mod copies;
 mod cores;
 mod diagnosis;
+mod dpdk;
 mod interrupted;
 mod linux;
 mod merged;
