@@ -22,7 +22,6 @@
 
 /* Buffers in the cache of a thread. */
 #define CACHE 256
-#define TX 32
 /* Buffers beyond those in the rings of a port: caches of threads, bursts, and frames that another port holds. */
 #define SPARE 4096
 
@@ -321,10 +320,15 @@ uint32_t kpps_dpdk_send(struct kpps_dpdk_port *port)
     if (burst->first < burst->end)
         return sent;
     burst->first = burst->filled = burst->end = 0;
-    if (rte_pktmbuf_alloc_bulk(port->pool, port->sending_mbufs, TX) == 0) {
-        for (uint32_t i = 0; i < TX; i++)
-            burst->slots[i].data = rte_pktmbuf_mtod(port->sending_mbufs[i], uint8_t *);
-        burst->end = TX;
+    /* Free buffers have one segment and one owner. Nothing else of an earlier frame may be left. */
+    if (rte_mempool_get_bulk(port->pool, (void **)port->sending_mbufs, KPPS_DPDK_BURST) == 0) {
+        for (uint32_t i = 0; i < KPPS_DPDK_BURST; i++) {
+            struct rte_mbuf *mbuf = port->sending_mbufs[i];
+            rte_pktmbuf_reset_headroom(mbuf);
+            mbuf->ol_flags = 0;
+            burst->slots[i].data = rte_pktmbuf_mtod(mbuf, uint8_t *);
+        }
+        burst->end = KPPS_DPDK_BURST;
     }
     return sent;
 }
