@@ -83,6 +83,10 @@ pub struct ConnectionTrial {
     pub no_free_port: u64,
     /// Too large a share was not opened in time: this is no measurement of the device.
     pub beyond_tester: bool,
+    /// Of a search: the device kept fewer connections than in an earlier trial, so it still had those of
+    /// earlier trials. The trial does not count, and was repeated after a longer pause.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub too_early: bool,
     /// Connections per second that were established, while connections were opened.
     pub established_cps: f64,
     /// The client's end; null if there was none here.

@@ -118,7 +118,11 @@ fn table(trials: &[ConnectionTrial]) -> String {
             end.closed,
             end.failed(),
             again,
-            if trial.beyond_tester { "  beyond the tester" } else { "" }
+            match (trial.beyond_tester, trial.too_early) {
+                (true, _) => "  beyond the tester",
+                (false, true) => "  too early: repeated",
+                (false, false) => "",
+            }
         );
     }
     text

@@ -184,6 +184,7 @@ impl Plan {
             shortfall: course.shortfall,
             no_free_port: course.no_free_port,
             beyond_tester: self.is_beyond_tester(&course, [client, server]),
+            too_early: false,
             established_cps: course.established as f64 / course.opening_s.max(1e-9),
             client,
             server,
@@ -266,7 +267,8 @@ impl Find {
         let ends = [trial.client, trial.server];
         let reached = match self {
             Self::Rate => trial.established_cps as u64,
-            Self::Concurrent => client.most_established,
+            // A connection that was not closed may have been unknown to the device at the end.
+            Self::Concurrent => client.most_established.min(client.closed),
         };
         let all_closed = client.opened > 0 && client.closed == client.opened;
         let all = match self {
@@ -283,6 +285,12 @@ impl Find {
     /// A search up to `most`.
     pub const fn search(self, most: u64) -> Capacity {
         Capacity::new(most, if matches!(self, Self::Rate) { RATE_WIDTH } else { 0.0 })
+    }
+
+    /// Whether this verdict does not count, because the device still had connections of an earlier trial: it
+    /// kept more in that one.
+    pub fn is_early(self, search: &Capacity, verdict: Verdict) -> bool {
+        self == Self::Concurrent && search.is_behind(verdict)
     }
 
     /// The load of its next trial.

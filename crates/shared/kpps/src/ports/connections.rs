@@ -31,6 +31,10 @@ const MOST_BYTES: u64 = 1 << 40;
 /// The rate and the bytes of an answer, if no others are given.
 const DEFAULT_CPS: f64 = 1000.0;
 const DEFAULT_ANSWER_BYTES: u64 = 1024;
+/// How many times longer the next pause is, if the device has not forgotten connections in one.
+const LONGER: u32 = 4;
+/// The shortest of these longer pauses.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The highest rate that a search tries, if no other is given.
 const MOST_CPS: u64 = 1_000_000;
 
@@ -104,6 +108,10 @@ pub struct Arguments {
     /// The pause between two trials of a search, in which the device may forget connections
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "find", value_parser = units::duration, help_heading = heading::SEARCH)]
     pause: Duration,
+    /// The longest pause. If the device keeps fewer connections than in an earlier trial, it has not forgotten
+    /// those: the trial is repeated after a longer pause, up to this one
+    #[arg(long, value_name = "TIME", default_value = "200s", requires = "find", value_parser = units::duration, help_heading = heading::SEARCH)]
+    longest_pause: Duration,
     /// How long connections are opened, or held [default: 5s; a server alone: until Ctrl-C]
     #[arg(long, value_name = "TIME", conflicts_with = "count", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
@@ -293,20 +301,29 @@ fn measure(
     };
     let find = if find == Quantity::Rate { Find::Rate } else { Find::Concurrent };
     let mut search = find.search(arguments.most(find, &roles.clients));
+    let mut pause = Duration::ZERO;
     while let Some(number) = search.next() {
-        if !done.trials.is_empty() {
-            let until = Instant::now() + arguments.pause;
-            while session.goes_on() && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(10));
-            }
+        let until = Instant::now() + pause;
+        while session.goes_on() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
         }
-        let (trial, complete) = plan.trial(ports, Some(&find.load(number, &load)), None, watch)?;
+        let (mut trial, complete) = plan.trial(ports, Some(&find.load(number, &load)), None, watch)?;
         let verdict = find.verdict(&trial);
+        trial.too_early = complete && pause < arguments.longest_pause && find.is_early(&search, verdict);
+        let too_early = trial.too_early;
         done.trials.push(trial);
         if !complete {
             done.complete = false;
             break;
         }
+        if too_early {
+            pause = (pause * LONGER).max(SHORTEST_PAUSE).min(arguments.longest_pause);
+            session.tell(&format!(
+                "the device still has connections of earlier trials: {number} are tried again after {pause:?}"
+            ));
+            continue;
+        }
+        pause = arguments.pause;
         search.add(number, verdict);
         done.search = Some(find.found(&search));
     }

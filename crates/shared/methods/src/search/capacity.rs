@@ -28,12 +28,14 @@ pub struct Capacity {
     sustained: u64,
     failed: Option<(u64, bool)>,
     guess: Option<u64>,
+    /// The largest number that a trial reached.
+    reached: u64,
 }
 
 impl Capacity {
     /// Up to `most`. The bounds of the result are at most the share `width` of it apart, or 1.
     pub const fn new(most: u64, width: f64) -> Self {
-        Self { most, width, sustained: 0, failed: None, guess: None }
+        Self { most, width, sustained: 0, failed: None, guess: None, reached: 0 }
     }
 
     /// The number to try next; `None` at the end.
@@ -58,14 +60,25 @@ impl Capacity {
         ((self.sustained as f64 * self.width) as u64).max(1)
     }
 
+    /// Whether a failed trial reached less than an earlier one. Of connections that are held, this shows that
+    /// the device still had those of the earlier trial: a reason to wait, and to repeat the trial.
+    pub fn is_behind(&self, verdict: Verdict) -> bool {
+        matches!(verdict, Verdict::Failed { reached } if reached < self.reached)
+    }
+
     /// Takes the trial with this number into account.
     pub fn add(&mut self, number: u64, verdict: Verdict) {
         let (reached, beyond_tester) = match verdict {
             Verdict::Sustained => {
                 self.sustained = self.sustained.max(number);
+                self.reached = self.reached.max(number);
                 return;
             }
-            Verdict::Failed { reached } => (reached, false),
+            Verdict::Failed { reached } => {
+                // A number that is reached no more was no measure of the device.
+                self.reached = if self.is_behind(verdict) { self.sustained } else { reached };
+                (reached, false)
+            }
             Verdict::BeyondTester { reached } => (reached, true),
         };
         if self.failed.is_none_or(|(failed, _)| number <= failed) {
@@ -109,6 +122,23 @@ mod tests {
     fn a_fixed_limit_takes_three_trials() {
         let (found, trials) = search(1000, 64_512, 0.0, true);
         assert_eq!((found.sustained(), found.failed(), trials), (1000, Some((1001, false)), 3));
+    }
+
+    #[test]
+    fn less_than_an_earlier_trial_reached_is_behind() {
+        let failed = |reached| Verdict::Failed { reached };
+        let mut search = Capacity::new(5000, 0.0);
+        assert!(!search.is_behind(failed(0)));
+        search.add(5000, failed(1000));
+        assert!(search.is_behind(failed(999)) && !search.is_behind(failed(1000)));
+        assert!(!search.is_behind(Verdict::Sustained));
+        assert!(!search.is_behind(Verdict::BeyondTester { reached: 3 }));
+        search.add(1000, Verdict::Sustained);
+        assert!(search.is_behind(failed(999)));
+        // If it is added all the same, the device does not reach more.
+        search.add(2000, failed(1500));
+        search.add(1500, failed(1200));
+        assert!(search.is_behind(failed(999)) && !search.is_behind(failed(1001)));
     }
 
     #[test]
