@@ -25,14 +25,20 @@
 /* Buffers beyond those in the rings of a port: caches of threads, bursts, and frames that another port holds. */
 #define SPARE 4096
 
-struct kpps_dpdk_port {
+struct kpps_dpdk_queue {
     struct kpps_dpdk_burst received, sending;
     struct rte_mbuf *received_mbufs[KPPS_DPDK_BURST], *sending_mbufs[KPPS_DPDK_BURST];
     /* Received frames before this one are freed. */
     uint32_t freed;
     struct rte_mempool *pool;
+    uint16_t port, number;
+} __rte_cache_aligned;
+
+struct kpps_dpdk_port {
+    struct kpps_dpdk_queue *queues;
+    struct rte_mempool *pool;
     struct rte_device *device;
-    uint16_t id, rx_descriptors, tx_descriptors;
+    uint16_t id, count, rx_descriptors, tx_descriptors;
     char driver[64];
 };
 
@@ -149,6 +155,23 @@ static int port_of(const char *device, uint16_t *id)
     return found ? 0 : -ENODEV;
 }
 
+/* Gives a port its queues. */
+static int set_up(struct kpps_dpdk_port *port, int socket)
+{
+    for (uint16_t i = 0; i < port->count; i++) {
+        struct kpps_dpdk_queue *queue = &port->queues[i];
+        queue->port = port->id;
+        queue->number = i;
+        queue->pool = port->pool;
+        int error = rte_eth_rx_queue_setup(port->id, i, port->rx_descriptors, socket, NULL, port->pool);
+        if (error == 0)
+            error = rte_eth_tx_queue_setup(port->id, i, port->tx_descriptors, socket, NULL);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
 /* Configures and starts a port. */
 static int start(struct kpps_dpdk_port *port, uint16_t descriptors, int promiscuous)
 {
@@ -161,7 +184,16 @@ static int start(struct kpps_dpdk_port *port, uint16_t descriptors, int promiscu
     memset(&conf, 0, sizeof(conf));
     /* All frames that are sent are of one pool, and nobody else has them. */
     conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
-    error = rte_eth_dev_configure(port->id, 1, 1, &conf);
+    conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+    if (port->count > 1 && conf.rx_adv_conf.rss_conf.rss_hf != 0)
+        conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    uint16_t most = RTE_MIN(info.max_rx_queues, info.max_tx_queues);
+    if (port->count > most) {
+        char text[64];
+        keep(NULL, text, snprintf(text, sizeof(text), "it has %u queue%s at most\n", most, most == 1 ? "" : "s"));
+        return -EINVAL;
+    }
+    error = rte_eth_dev_configure(port->id, port->count, port->count, &conf);
     if (error)
         return error;
     port->rx_descriptors = port->tx_descriptors = descriptors;
@@ -171,14 +203,12 @@ static int start(struct kpps_dpdk_port *port, uint16_t descriptors, int promiscu
     int socket = rte_eth_dev_socket_id(port->id);
     char name[RTE_MEMPOOL_NAMESIZE];
     snprintf(name, sizeof(name), "kpps_%u", port->id);
-    unsigned int count = rte_align32pow2(port->rx_descriptors + port->tx_descriptors + SPARE) - 1;
+    uint32_t each = port->rx_descriptors + port->tx_descriptors;
+    uint32_t count = rte_align32pow2(port->count * each + SPARE) - 1;
     port->pool = rte_pktmbuf_pool_create(name, count, CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, socket);
     if (port->pool == NULL)
         return -rte_errno;
-    error = rte_eth_rx_queue_setup(port->id, 0, port->rx_descriptors, socket, NULL, port->pool);
-    if (error)
-        return error;
-    error = rte_eth_tx_queue_setup(port->id, 0, port->tx_descriptors, socket, NULL);
+    error = set_up(port, socket);
     if (error)
         return error;
     error = rte_eth_dev_start(port->id);
@@ -189,7 +219,8 @@ static int start(struct kpps_dpdk_port *port, uint16_t descriptors, int promiscu
     return error == -ENOTSUP ? 0 : error;
 }
 
-static int probe(const char *device, uint32_t descriptors, int promiscuous, struct kpps_dpdk_port **result)
+static int probe(const char *device, uint32_t queues, uint32_t descriptors, int promiscuous,
+                 struct kpps_dpdk_port **result)
 {
     uint16_t id;
     if (port_of(device, &id) == 0)
@@ -204,7 +235,13 @@ static int probe(const char *device, uint32_t descriptors, int promiscuous, stru
     struct kpps_dpdk_port *port = rte_zmalloc("kpps", sizeof(*port), RTE_CACHE_LINE_SIZE);
     if (port == NULL)
         return -ENOMEM;
+    port->queues = rte_calloc("kpps", queues, sizeof(*port->queues), RTE_CACHE_LINE_SIZE);
+    if (port->queues == NULL) {
+        rte_free(port);
+        return -ENOMEM;
+    }
     port->id = id;
+    port->count = queues;
     if (rte_eth_dev_info_get(id, &info) == 0)
         port->device = info.device;
     error = start(port, descriptors, promiscuous);
@@ -216,11 +253,12 @@ static int probe(const char *device, uint32_t descriptors, int promiscuous, stru
     return 0;
 }
 
-int kpps_dpdk_open(const char *device, uint32_t descriptors, int promiscuous, struct kpps_dpdk_port **result)
+int kpps_dpdk_open(const char *device, uint32_t queues, uint32_t descriptors, int promiscuous,
+                   struct kpps_dpdk_port **result)
 {
     /* Libraries below drivers, as libbpf, print remarks to standard error. */
     int saved = is_quiet ? silence(stderr) : -1;
-    int error = probe(device, descriptors, promiscuous, result);
+    int error = probe(device, queues, descriptors, promiscuous, result);
     restore(stderr, saved);
     return error;
 }
@@ -228,9 +266,12 @@ int kpps_dpdk_open(const char *device, uint32_t descriptors, int promiscuous, st
 void kpps_dpdk_close(struct kpps_dpdk_port *port)
 {
     int saved = is_quiet ? silence(stderr) : -1;
-    struct kpps_dpdk_burst *received = &port->received, *sending = &port->sending;
-    rte_pktmbuf_free_bulk(port->received_mbufs + port->freed, received->filled - port->freed);
-    rte_pktmbuf_free_bulk(port->sending_mbufs + sending->first, sending->end - sending->first);
+    for (uint16_t i = 0; i < port->count; i++) {
+        struct kpps_dpdk_queue *queue = &port->queues[i];
+        struct kpps_dpdk_burst *received = &queue->received, *sending = &queue->sending;
+        rte_pktmbuf_free_bulk(queue->received_mbufs + queue->freed, received->filled - queue->freed);
+        rte_pktmbuf_free_bulk(queue->sending_mbufs + sending->first, sending->end - sending->first);
+    }
     if (rte_eth_promiscuous_get(port->id) == 1)
         rte_eth_promiscuous_disable(port->id);
     rte_eth_dev_stop(port->id);
@@ -238,6 +279,7 @@ void kpps_dpdk_close(struct kpps_dpdk_port *port)
     if (port->device)
         rte_dev_remove(port->device);
     rte_mempool_free(port->pool);
+    rte_free(port->queues);
     rte_free(port);
     restore(stderr, saved);
 }
@@ -285,45 +327,46 @@ int kpps_dpdk_has_gone(struct kpps_dpdk_port *port)
     return rte_eth_dev_is_removed(port->id) == 1;
 }
 
-struct kpps_dpdk_burst *kpps_dpdk_received(struct kpps_dpdk_port *port) { return &port->received; }
-struct kpps_dpdk_burst *kpps_dpdk_sending(struct kpps_dpdk_port *port) { return &port->sending; }
+struct kpps_dpdk_queue *kpps_dpdk_queue(struct kpps_dpdk_port *port, uint32_t number) { return &port->queues[number]; }
+struct kpps_dpdk_burst *kpps_dpdk_received(struct kpps_dpdk_queue *queue) { return &queue->received; }
+struct kpps_dpdk_burst *kpps_dpdk_sending(struct kpps_dpdk_queue *queue) { return &queue->sending; }
 
-void kpps_dpdk_receive(struct kpps_dpdk_port *port)
+void kpps_dpdk_receive(struct kpps_dpdk_queue *queue)
 {
-    struct kpps_dpdk_burst *burst = &port->received;
-    rte_pktmbuf_free_bulk(port->received_mbufs + port->freed, burst->first - port->freed);
-    port->freed = burst->first;
+    struct kpps_dpdk_burst *burst = &queue->received;
+    rte_pktmbuf_free_bulk(queue->received_mbufs + queue->freed, burst->first - queue->freed);
+    queue->freed = burst->first;
     if (burst->first < burst->filled)
         return;
-    uint32_t count = rte_eth_rx_burst(port->id, 0, port->received_mbufs, KPPS_DPDK_BURST);
+    uint32_t count = rte_eth_rx_burst(queue->port, queue->number, queue->received_mbufs, KPPS_DPDK_BURST);
     for (uint32_t i = 0; i < count; i++) {
-        struct rte_mbuf *mbuf = port->received_mbufs[i];
+        struct rte_mbuf *mbuf = queue->received_mbufs[i];
         burst->slots[i].data = rte_pktmbuf_mtod(mbuf, uint8_t *);
         rte_prefetch0(burst->slots[i].data);
         burst->slots[i].bytes = mbuf->nb_segs == 1 ? mbuf->data_len : 0;
     }
-    burst->first = port->freed = 0;
+    burst->first = queue->freed = 0;
     burst->filled = burst->end = count;
 }
 
-uint32_t kpps_dpdk_send(struct kpps_dpdk_port *port)
+uint32_t kpps_dpdk_send(struct kpps_dpdk_queue *queue)
 {
-    struct kpps_dpdk_burst *burst = &port->sending;
+    struct kpps_dpdk_burst *burst = &queue->sending;
     uint32_t sent = 0;
     for (uint32_t i = burst->first; i < burst->filled; i++) {
-        struct rte_mbuf *mbuf = port->sending_mbufs[i];
+        struct rte_mbuf *mbuf = queue->sending_mbufs[i];
         mbuf->data_len = mbuf->pkt_len = burst->slots[i].bytes;
     }
     if (burst->first < burst->filled)
-        sent = rte_eth_tx_burst(port->id, 0, port->sending_mbufs + burst->first, burst->filled - burst->first);
+        sent = rte_eth_tx_burst(queue->port, queue->number, queue->sending_mbufs + burst->first, burst->filled - burst->first);
     burst->first += sent;
     if (burst->first < burst->end)
         return sent;
     burst->first = burst->filled = burst->end = 0;
     /* Free buffers have one segment and one owner. Nothing else of an earlier frame may be left. */
-    if (rte_mempool_get_bulk(port->pool, (void **)port->sending_mbufs, KPPS_DPDK_BURST) == 0) {
+    if (rte_mempool_get_bulk(queue->pool, (void **)queue->sending_mbufs, KPPS_DPDK_BURST) == 0) {
         for (uint32_t i = 0; i < KPPS_DPDK_BURST; i++) {
-            struct rte_mbuf *mbuf = port->sending_mbufs[i];
+            struct rte_mbuf *mbuf = queue->sending_mbufs[i];
             rte_pktmbuf_reset_headroom(mbuf);
             mbuf->ol_flags = 0;
             burst->slots[i].data = rte_pktmbuf_mtod(mbuf, uint8_t *);

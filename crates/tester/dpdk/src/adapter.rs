@@ -15,6 +15,12 @@ pub(crate) struct RawPort {
     _private: [u8; 0],
 }
 
+/// A queue of a port; only pointers to it exist here.
+#[repr(C)]
+pub(crate) struct RawQueue {
+    _private: [u8; 0],
+}
+
 /// A frame in a buffer of DPDK.
 #[repr(C)]
 pub(crate) struct Slot {
@@ -89,16 +95,17 @@ functions! {
     messages = b"kpps_dpdk_messages\0": fn(*mut c_char, usize);
     enter = b"kpps_dpdk_enter\0": fn() -> c_int;
     leave = b"kpps_dpdk_leave\0": fn();
-    open = b"kpps_dpdk_open\0": fn(*const c_char, u32, c_int, *mut *mut RawPort) -> c_int;
+    open = b"kpps_dpdk_open\0": fn(*const c_char, u32, u32, c_int, *mut *mut RawPort) -> c_int;
     close = b"kpps_dpdk_close\0": fn(*mut RawPort);
     info = b"kpps_dpdk_info\0": fn(*mut RawPort, *mut RawInfo);
     link = b"kpps_dpdk_link\0": fn(*mut RawPort, *mut RawLink) -> c_int;
     statistics = b"kpps_dpdk_statistics\0": fn(*mut RawPort, *mut RawStatistics) -> c_int;
     has_gone = b"kpps_dpdk_has_gone\0": fn(*mut RawPort) -> c_int;
-    received = b"kpps_dpdk_received\0": fn(*mut RawPort) -> *mut Burst;
-    sending = b"kpps_dpdk_sending\0": fn(*mut RawPort) -> *mut Burst;
-    receive = b"kpps_dpdk_receive\0": fn(*mut RawPort);
-    send = b"kpps_dpdk_send\0": fn(*mut RawPort) -> u32;
+    queue = b"kpps_dpdk_queue\0": fn(*mut RawPort, u32) -> *mut RawQueue;
+    received = b"kpps_dpdk_received\0": fn(*mut RawQueue) -> *mut Burst;
+    sending = b"kpps_dpdk_sending\0": fn(*mut RawQueue) -> *mut Burst;
+    receive = b"kpps_dpdk_receive\0": fn(*mut RawQueue);
+    send = b"kpps_dpdk_send\0": fn(*mut RawQueue) -> u32;
 }
 
 /// The adapter of this process, once it was loaded. DPDK cannot be unloaded.

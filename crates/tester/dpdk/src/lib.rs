@@ -8,9 +8,10 @@
 //! DPDK has its memory, so frames are copied: from a buffer of the caller into one of DPDK before they are
 //! sent, and back after they were received.
 //!
-//! DPDK is initialised once in a process, and stays. [`Device`] is a device with one queue in each direction.
-//! A device belongs to one thread at a time. All `unsafe` is in `adapter.rs`, `start.rs` and `device.rs`: the
-//! calls of the adapter's functions, and accesses to the buffers that it lends.
+//! DPDK is initialised once in a process, and stays. A [`Device`] has [queues](Queue), each in both
+//! directions. A queue belongs to one thread at a time. All `unsafe` is in `adapter.rs`, `start.rs`,
+//! `device.rs` and `queue.rs`: the calls of the adapter's functions, and accesses to the buffers that it
+//! lends.
 #![cfg(target_os = "linux")]
 
 mod adapter;
@@ -18,9 +19,11 @@ mod compile;
 mod device;
 mod error;
 mod place;
+mod queue;
 mod start;
 
 pub use compile::{Status, build, status};
 pub use device::{Device, Info, Link, Statistics};
 pub use error::Error;
+pub use queue::{Queue, open};
 pub use start::use_arguments;

@@ -53,7 +53,9 @@ pub enum Error {
     )]
     NoRing(String),
     /// Several cores were asked for, and the port cannot have them.
-    #[error("{0} has one core: several are for interfaces (packet:IFACE, and xdp:IFACE with all its queues)")]
+    #[error(
+        "{0} has one core: several are for interfaces (packet:IFACE, and xdp:IFACE with all its queues) and for devices of DPDK (dpdk:DEVICE)"
+    )]
     OneCore(String),
     /// The card does not support this ring size.
     #[error("a ring of {ring} descriptors: give a multiple of 8 from {least} to {most} for the {}", chip.name())]

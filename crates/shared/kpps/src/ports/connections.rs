@@ -108,8 +108,8 @@ pub struct Arguments {
     /// The pause between two trials of a search, in which the device may forget connections
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "find", value_parser = units::duration, help_heading = heading::SEARCH)]
     pause: Duration,
-    /// The longest pause. If the device keeps fewer connections than in an earlier trial, it has not forgotten
-    /// those: the trial is repeated after a longer pause, up to this one
+    /// The longest pause. If the device keeps fewer connections than in an earlier trial, it has not
+    /// forgotten those: the trial is repeated after a longer pause, up to this one
     #[arg(long, value_name = "TIME", default_value = "200s", requires = "find", value_parser = units::duration, help_heading = heading::SEARCH)]
     longest_pause: Duration,
     /// How long connections are opened, or held [default: 5s; a server alone: until Ctrl-C]

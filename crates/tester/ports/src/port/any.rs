@@ -107,6 +107,9 @@ pub enum AnyPort {
     /// A device that DPDK drives.
     #[cfg(target_os = "linux")]
     Dpdk(Box<DpdkPort>),
+    /// A device that DPDK drives, on several cores, with a queue for each.
+    #[cfg(target_os = "linux")]
+    DpdkCores(Box<CoresPort<DpdkPort>>),
     /// A UDP socket.
     Udp(Box<UdpPort>),
 }
@@ -137,6 +140,8 @@ impl AnyPort {
             Self::PacketCores(all) => all.cores(),
             #[cfg(target_os = "linux")]
             Self::XdpCores(all) => all.cores(),
+            #[cfg(target_os = "linux")]
+            Self::DpdkCores(all) => all.cores(),
             _ => 1,
         }
     }
@@ -167,6 +172,8 @@ impl AnyPort {
             Self::XdpCores(all) => Some(all.first().longest()),
             #[cfg(target_os = "linux")]
             Self::Dpdk(dpdk) => Some(dpdk.longest()),
+            #[cfg(target_os = "linux")]
+            Self::DpdkCores(all) => Some(all.first().longest()),
             Self::Udp(udp) => udp.longest(),
         }
     }
@@ -197,6 +204,8 @@ impl AnyPort {
             Self::XdpCores(all) => all.first().address(),
             #[cfg(target_os = "linux")]
             Self::Dpdk(dpdk) => Ok(dpdk.address()),
+            #[cfg(target_os = "linux")]
+            Self::DpdkCores(all) => Ok(all.first().address()),
             Self::Udp(_) => Ok(Flow::default().from_mac.0),
         }
     }
@@ -218,6 +227,8 @@ macro_rules! any {
             AnyPort::XdpCores($port) => $what,
             #[cfg(target_os = "linux")]
             AnyPort::Dpdk($port) => $what,
+            #[cfg(target_os = "linux")]
+            AnyPort::DpdkCores($port) => $what,
             AnyPort::Udp($port) => $what,
         }
     };

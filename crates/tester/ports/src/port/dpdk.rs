@@ -1,12 +1,12 @@
-//! A device that DPDK drives, as a port.
+//! A queue of a device that DPDK drives, as a port.
 //!
 //! DPDK has buffers of its own. A frame is copied into one before it is sent, and into one of the pool's
-//! buffers after it was received. The device is polled all the time: a port of DPDK never sleeps.
+//! buffers after it was received. The queue is polled all the time: a port of DPDK never sleeps.
 
 use super::attached::{Attached, HEADER, VLAN, fits};
 use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
 use crate::Spec;
-use kpps_dpdk::{Device, Statistics};
+use kpps_dpdk::{Info, Queue, Statistics};
 use kpps_linux::{Interface, pci};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
@@ -26,10 +26,10 @@ pub(super) enum Refused {
     System(io::Error),
 }
 
-/// A device that DPDK drives.
+/// A queue of a device that DPDK drives.
 #[derive(Debug)]
 pub struct DpdkPort {
-    device: Device,
+    queue: Queue,
     /// The kernel's interface, if the device is one.
     attached: Option<Attached>,
     /// Whether the device is a card: others have a speed that their driver makes up.
@@ -38,7 +38,7 @@ pub struct DpdkPort {
     pool: BufferPool,
     /// A buffer to receive into.
     spare: Option<PoolBuffer>,
-    /// The counters of the device when it was opened.
+    /// The counters of the device when it was opened. The port of the first queue reads them.
     before: Option<Statistics>,
     epoch: Instant,
     /// Frames that were sent or are queued, as sent ones.
@@ -46,47 +46,63 @@ pub struct DpdkPort {
 }
 
 impl DpdkPort {
-    /// Opens a device of this name. With `promiscuous` it receives frames for any station.
-    pub(super) fn open(spec: &Spec, promiscuous: bool, pool: BufferPool) -> Result<Self, Refused> {
+    /// Opens a device of this name, and a port for each of its `queues`. With `promiscuous` it receives
+    /// frames for any station.
+    pub(super) fn open(
+        spec: &Spec,
+        queues: usize,
+        promiscuous: bool,
+        pool: &BufferPool,
+    ) -> Result<Vec<Self>, Refused> {
         let Spec::Dpdk(name) = spec else { return Err(Refused::System(io::ErrorKind::InvalidInput.into())) };
-        let interface = spec.interface().map(Interface::find).transpose().map_err(Refused::System)?;
-        let device = Device::open(name, promiscuous).map_err(Refused::Dpdk)?;
-        let room = device.info().room.min(device.info().mtu + HEADER);
-        let attached = interface.map(|interface| Attached::to(interface, room));
-        let mut port = Self {
-            attached: attached.transpose().map_err(Refused::System)?,
-            is_card: name.split(',').next().is_some_and(|address| address.parse::<pci::Address>().is_ok()),
-            before: device.statistics(),
-            device,
-            link: Link::default(),
-            pool,
-            spare: None,
-            epoch: Instant::now(),
-            counters: Counters::default(),
+        let interface = || spec.interface().map(Interface::find).transpose().map_err(Refused::System);
+        interface()?;
+        let queues = kpps_dpdk::open(name, queues, promiscuous).map_err(Refused::Dpdk)?;
+        let is_card = name.split(',').next().is_some_and(|address| address.parse::<pci::Address>().is_ok());
+        let port = |queue: Queue| {
+            let info = queue.device().info();
+            let room = info.room.min(info.mtu + HEADER);
+            let attached = interface()?.map(|interface| Attached::to(interface, room));
+            let mut port = Self {
+                attached: attached.transpose().map_err(Refused::System)?,
+                is_card,
+                before: queue.device().statistics().filter(|_| queue.number() == 0),
+                queue,
+                link: Link::default(),
+                pool: pool.clone(),
+                spare: None,
+                epoch: Instant::now(),
+                counters: Counters::default(),
+            };
+            port.read_link();
+            Ok(port)
         };
-        port.read_link();
-        Ok(port)
+        queues.into_iter().map(port).collect()
+    }
+
+    fn info(&self) -> &Info {
+        self.queue.device().info()
     }
 
     /// DPDK's driver, as `net_ixgbe`.
     pub fn driver(&self) -> &str {
-        &self.device.info().driver
+        &self.info().driver
     }
 
     /// The longest frame that it sends, in bytes without FCS and VLAN tag.
     pub fn longest(&self) -> usize {
-        let info = self.device.info();
+        let info = self.info();
         let longest = (info.mtu + HEADER).min(info.room - VLAN);
         self.attached.as_ref().map_or(longest, |attached| attached.longest().min(longest))
     }
 
     /// The station address.
     pub fn address(&self) -> [u8; 6] {
-        self.device.info().address
+        self.info().address
     }
 
     fn read_link(&mut self) {
-        let link = self.device.link();
+        let link = self.queue.device().link();
         self.link = Link { up: link.up, speed_mbps: link.speed_mbps.filter(|_| self.is_card) };
     }
 }
@@ -103,7 +119,7 @@ impl Wake for DpdkPort {
         None
     }
     fn wants_to_send(&self) -> bool {
-        self.device.queued().0 > 0
+        self.queue.queued().0 > 0
     }
     fn signals_tx_space(&self) -> bool {
         false
@@ -117,14 +133,14 @@ impl Port for DpdkPort {
         budget: usize,
         mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
-        if self.device.waiting() == 0 {
-            self.device.receive();
+        if self.queue.waiting() == 0 {
+            self.queue.receive();
         }
         let mut taken = 0;
-        while taken < budget && self.device.waiting() > 0 {
+        while taken < budget && self.queue.waiting() > 0 {
             // Without a buffer the frames wait.
             let Some(mut buffer) = self.spare.take().or_else(|| self.pool.take()) else { break };
-            let Some(frame) = self.device.take() else { break };
+            let Some(frame) = self.queue.take() else { break };
             match buffer.bytes_mut().get_mut(..frame.len()) {
                 Some(place) if !frame.is_empty() => {
                     place.copy_from_slice(frame);
@@ -149,7 +165,7 @@ impl Port for DpdkPort {
         let bytes = frame.as_ref();
         if !fits(bytes, self.longest()) {
             self.counters.tx_dropped += 1;
-        } else if self.tx_space() > 0 && self.device.put(bytes) {
+        } else if self.tx_space() > 0 && self.queue.put(bytes) {
             self.counters.sent += 1;
             self.counters.sent_bytes += bytes.len() as u64;
         } else {
@@ -168,7 +184,7 @@ impl Port for DpdkPort {
         for _ in 0..most {
             frame.bytes = write(&mut frame.buffer);
             let bytes = frame.as_ref();
-            if fits(bytes, longest) && self.device.put(bytes) {
+            if fits(bytes, longest) && self.queue.put(bytes) {
                 self.counters.sent += 1;
                 self.counters.sent_bytes += bytes.len() as u64;
             } else {
@@ -181,21 +197,21 @@ impl Port for DpdkPort {
 
     #[inline]
     fn flush(&mut self) -> Result<(), Trouble> {
-        self.device.send();
+        self.queue.send();
         Ok(())
     }
 
     #[inline]
     fn tx_space(&mut self) -> usize {
-        if self.device.space() == 0 {
-            self.device.send();
+        if self.queue.space() == 0 {
+            self.queue.send();
         }
-        self.device.space()
+        self.queue.space()
     }
 
     /// Frames that the device has taken are in its ring, and not counted here.
     fn in_flight(&mut self) -> usize {
-        self.device.queued().0
+        self.queue.queued().0
     }
 
     fn woken(&mut self) -> Result<(), Trouble> {
@@ -203,18 +219,24 @@ impl Port for DpdkPort {
     }
 
     fn maintain(&mut self) -> Result<(), Trouble> {
-        if self.device.has_gone() {
+        if self.queue.device().has_gone() {
             return Err(Trouble::Gone);
         }
         self.refresh_link()
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
-        let (queued, bytes) = self.device.queued();
+        let (queued, bytes) = self.queue.queued();
         let mut counters = self.counters;
         counters.sent -= queued as u64;
         counters.sent_bytes -= bytes;
-        let Some((now, before)) = self.device.statistics().zip(self.before) else { return Ok(counters) };
+        // The device's counters are those of all queues, and belong to the port of the first one.
+        if self.queue.number() > 0 {
+            (counters.missed, counters.no_buffer) = (Some(0), Some(0));
+            return Ok(counters);
+        }
+        let now = self.before.and_then(|_| self.queue.device().statistics());
+        let Some((now, before)) = now.zip(self.before) else { return Ok(counters) };
         let since = |of: fn(&Statistics) -> u64| of(&now).saturating_sub(of(&before));
         let missed = since(|of| of.missed);
         let counts = missed > 0 || !DO_NOT_COUNT.contains(&self.driver());
@@ -223,14 +245,15 @@ impl Port for DpdkPort {
         counters.errors += since(|of| of.rx_errors);
         // Some drivers count frames as errors that they did not take, and that are sent again. Frames on
         // their way in the device's ring are neither sent nor errors yet.
-        let dropped = since(|of| of.tx_errors).min(counters.sent.saturating_sub(since(|of| of.sent)));
+        let taken = self.queue.sent_by_all().saturating_sub(since(|of| of.sent));
+        let dropped = since(|of| of.tx_errors).min(taken).min(counters.sent);
         counters.tx_dropped += dropped;
         counters.sent -= dropped;
         Ok(counters)
     }
 
     fn frames(&self) -> (u64, u64) {
-        (self.counters.received, self.counters.sent - self.device.queued().0 as u64)
+        (self.counters.received, self.counters.sent - self.queue.queued().0 as u64)
     }
 
     fn refresh_link(&mut self) -> Result<(), Trouble> {

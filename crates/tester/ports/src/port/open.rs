@@ -169,7 +169,7 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
 
 /// Whether a port can have several cores.
 fn can_share(spec: &Spec) -> bool {
-    matches!(spec, Spec::Packet(_) | Spec::Xdp { queue: None, .. })
+    matches!(spec, Spec::Packet(_) | Spec::Xdp { queue: None, .. } | Spec::Dpdk(_))
 }
 
 /// Opens ports, with rings of at most `most` descriptors by default.
@@ -276,12 +276,19 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
             Ok(AnyPort::Udp(Box::new(port)))
         }
         (Spec::Dpdk(device), _) => {
-            let port = DpdkPort::open(spec, options.promiscuous, pool).map_err(|why| match why {
+            let ports = DpdkPort::open(spec, options.cores, options.promiscuous, &pool);
+            let mut ports = ports.map_err(|why| match why {
                 dpdk::Refused::Dpdk(why @ kpps_dpdk::Error::Device { .. }) => Error::Dpdk(why.to_string()),
                 dpdk::Refused::Dpdk(why) => Error::Dpdk(format!("{device}: {why}")),
                 dpdk::Refused::System(why) => refused(spec, "")(why),
             })?;
-            Ok(AnyPort::Dpdk(Box::new(port)))
+            match ports.pop() {
+                Some(port) if ports.is_empty() => Ok(AnyPort::Dpdk(Box::new(port))),
+                last => {
+                    let ports = CoresPort::of(ports.into_iter().chain(last).collect());
+                    Ok(AnyPort::DpdkCores(Box::new(ports.map_err(refused(spec, ""))?)))
+                }
+            }
         }
         (Spec::Auto(_), _) => Err(Error::BadSpec(spec.to_string())),
         (Spec::Card(backend, _), None) => Err(Error::BadSpec(Backend::name(*backend).into())),

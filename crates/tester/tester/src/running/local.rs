@@ -199,6 +199,10 @@ impl TestPort for LocalPort {
             AnyPort::XdpCores(all) => {
                 on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None))
             }
+            #[cfg(target_os = "linux")]
+            AnyPort::DpdkCores(all) => {
+                on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None))
+            }
             port => vec![core_work(port, &of_core(0), self.ring.take())],
         };
         together(works, &parts, (task, state), &self.name)
@@ -317,6 +321,8 @@ fn counters_of_cores(port: &mut AnyPort) -> Result<Vec<Counters>, Trouble> {
         AnyPort::PacketCores(all) => all.parts().map(Port::counters).collect(),
         #[cfg(target_os = "linux")]
         AnyPort::XdpCores(all) => all.parts().map(Port::counters).collect(),
+        #[cfg(target_os = "linux")]
+        AnyPort::DpdkCores(all) => all.parts().map(Port::counters).collect(),
         port => Ok(vec![port.counters()?]),
     }
 }

@@ -56,7 +56,7 @@ fn what_is_missing_is_named() {
     // A file that is no adapter.
     let place = empty.path().join("kpps/dpdk");
     std::fs::create_dir_all(&place).unwrap();
-    std::fs::write(place.join("kpps-dpdk-1.so"), "nothing").unwrap();
+    std::fs::write(place.join("kpps-dpdk-2.so"), "nothing").unwrap();
     let (code, said) = run(&[], &["send", "dpdk:net_null0", "--count", "1"]);
     assert_eq!(code, Some(2));
     assert!(said.contains("`kpps dpdk build` compiles it again") && said.lines().count() == 1, "{said}");
@@ -115,6 +115,34 @@ fn a_trial_through_a_bridge_has_nothing_unexplained() {
             count(&trial, "lost") == 0 && count(&trial, "sent") > 2000
         });
     }
+    // Each core has a queue of its own. A device with fewer is refused.
+    let queues = "dpdk:net_af_packet0,iface=a,framecnt=4096,qpairs=2,dpdk:net_af_packet1,iface=b,framecnt=4096,qpairs=2";
+    let cores = |ports| {
+        let words = ["trial", "--ports", ports, "--load", "5kpps", "--duration", "500ms", "--cores", "2"];
+        net.kpps(&[&words[..], &["--flows", "8", "--bidirectional", "--json"]].concat())
+    };
+    let output = cores(ports);
+    assert!(
+        output.status.code() == Some(2) && said(&output).contains("it has 1 queue at most"),
+        "{}",
+        said(&output)
+    );
+    until_undisturbed("both cores of both ports have a CPU", || {
+        let output = cores(queues);
+        let trial = document(&output);
+        jsonschema::validate(&schema, &trial).unwrap();
+        assert!(output.status.success() || is_short_of_cpu(&output), "{trial}{}", said(&output));
+        assert_eq!(trial["ledger"]["unexplained"], 0, "{trial}");
+        assert_eq!(count(&trial, "sent"), count(&trial, "received") + count(&trial, "lost"), "{trial}");
+        for way in trial["directions"].as_array().unwrap() {
+            let of_cores = |name: &str| {
+                way["cores"].as_array().unwrap().iter().map(|core| count(core, name)).collect::<Vec<_>>()
+            };
+            assert_eq!(of_cores("sent").iter().sum::<u64>(), count(way, "sent"), "{way}");
+            assert!(of_cores("sent").iter().all(|&sent| sent > 0), "{way}");
+        }
+        count(&trial, "lost") == 0 && count(&trial, "sent") > 2000
+    });
     // Frames that the device under test drops are found there.
     if net
         .command(&[
