@@ -157,8 +157,8 @@ miri: install-build-tools
 # All orders in which threads see each other's writes, of what several share: tests called `orders`. Libraries
 # of others know `--cfg loom`, and do not compile with it, so it has another name.
 loom: install-build-tools
-	RUSTFLAGS="--cfg kpps_loom" cargo test --target-dir $(TARGET)/loom --lib --package kpps-platform --package kpps-tester \
-		--package kpps-netstack -- orders
+	RUSTFLAGS="--cfg kpps_loom" cargo test --target-dir $(TARGET)/loom --lib --package kpps-platform --package kpps-ports \
+		--package kpps-tester --package kpps-netstack -- orders
 
 # The tests of Linux's interfaces, of ports and of the tester under ThreadSanitizer and AddressSanitizer, with
 # a standard library that is compiled for them. Takes root, or most are skipped.

@@ -1,6 +1,11 @@
-//! The common beginning of several senders.
+//! The common beginning of several senders. Under `--cfg kpps_loom` the tests try all orders of their
+//! threads.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(all(test, kpps_loom))]
+use loom::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::PoisonError;
+#[cfg(not(all(test, kpps_loom)))]
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How long after the last sender is ready all begin: meanwhile the others wake.
@@ -83,7 +88,35 @@ impl Drop for Starter<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, kpps_loom))]
+mod orders {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Two senders begin at one moment, whether a third one is ready or fails, and in whatever order.
+    #[test]
+    fn all_begin_together_in_any_order() {
+        for fails in [true, false] {
+            loom::model(move || {
+                let beginning = Arc::new(Beginning::of(3));
+                let sender = |fails: bool| {
+                    let beginning = beginning.clone();
+                    thread::spawn(move || {
+                        let starter = beginning.starter();
+                        (!fails).then(|| starter.begin(None))
+                    })
+                };
+                let others = [sender(fails), sender(false)];
+                let at = beginning.starter().begin(None);
+                let begins: Vec<_> = others.into_iter().map(|thread| thread.join().unwrap()).collect();
+                assert_eq!(begins, [(!fails).then_some(at), Some(at)]);
+            });
+        }
+    }
+}
+
+#[cfg(all(test, not(kpps_loom)))]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
