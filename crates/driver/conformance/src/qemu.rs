@@ -20,7 +20,7 @@ pub const fn model(chip: Chip) -> Option<Model> {
         Chip::I82544 => Some(Model::I82544Gc),
         Chip::I82545em => Some(Model::I82545Em),
         Chip::I82574l => Some(Model::I82574L),
-        Chip::I82542 | Chip::I82543gc | Chip::I82546eb => None,
+        Chip::I82542 | Chip::I82543gc | Chip::I82546eb | Chip::I82576 => None,
     }
 }
 
