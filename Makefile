@@ -134,6 +134,7 @@ $(MDBOOK): | install-build-tools
 lab: install-build-tools install-test-tools install-lab
 	cargo build --package kpps
 	cargo test --package kpps-qemu --test qemu guest:: -- --include-ignored --nocapture
+	cargo test --package kpps-conformance --test suite qemu_82576 -- --include-ignored
 	@rustup --quiet target add x86_64-unknown-none riscv64gc-unknown-none-elf || \
 		echo "no Rust libraries for the bench of bugs: its tests need them, unless they are installed"
 	cargo test --package kpps-audit --test audit --test guest -- --include-ignored --nocapture --test-threads 1

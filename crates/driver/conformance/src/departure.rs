@@ -196,6 +196,42 @@ departures! {
         "QEMU's hub keeps a frame that the card refuses, and meanwhile offers it the next one",
         "82574 data sheet 7.1"
     }
+    /// Frames without descriptors are dropped, and counted nowhere.
+    DROPPED_UNCOUNTED {
+        "a frame that needs more descriptors than are free is dropped, and MPC and RNBC do not count it",
+        "QEMU's igb has no FIFO for it, and sets only RXO",
+        "SDM 3.2.6, 13.7.5"
+    }
+    /// An FCS that does not fit into the last buffer gets lost.
+    FCS_LOST {
+        "without RCTL.SECRC, a frame whose FCS does not fit into its last buffer ends with an empty descriptor",
+        "QEMU's igb writes the FCS only behind data in the same buffer",
+        "SDM 3.2.3"
+    }
+    /// The pseudo-header's length follows the padding.
+    PADDING_IN_CHECKSUM {
+        "the length in the pseudo-header, and so the inserted TCP or UDP checksum, counts the padding",
+        "QEMU computes the pseudo-header from the bytes that it was given",
+        "82574 data sheet 7.3.5"
+    }
+    /// The last segment lacks flags.
+    LAST_SEGMENT_WITHOUT_FLAGS {
+        "FIN and PSH are missing in the last segment of a large send",
+        "QEMU clears them in all segments",
+        "SDM 3.5.9"
+    }
+    /// A large send counts as one frame.
+    LARGE_SEND_COUNTS_ONCE {
+        "GPTC counts a large send as one frame",
+        "QEMU counts what the driver sends, not the segments",
+        "SDM 13.7.30, 13.7.53"
+    }
+    /// Received octets do not include VLAN tags.
+    RECEIVED_WITHOUT_VLAN {
+        "octets of stripped VLAN tags are missing in GORC",
+        "QEMU counts the frame as it is in memory",
+        "SDM 13.7.31"
+    }
     /// Multicast frames count twice.
     MULTICAST_TWICE {
         "multicasts that pass the hash filter are counted twice in MPRC",
@@ -276,6 +312,25 @@ pub static QEMU_E1000E: &[&Departure] = &[
     &MULTICAST_TWICE,
 ];
 
+/// The departures of QEMU's igb, in QEMU 11.1. As far as sections are of the 82574's data sheet, the 82576 is
+/// assumed to behave in the same way.
+pub static QEMU_IGB: &[&Departure] = &[
+    &NO_PACKET_CHECKSUM,
+    &NO_PADDING,
+    &LOOPBACK_NEEDS_LINK,
+    &SHORT_PADDED,
+    &SIZE_CLASSES_WITHOUT_FCS,
+    &RECEIVED_WITHOUT_VLAN,
+    &FCS_LOST,
+    &PADDING_IN_CHECKSUM,
+    &LAST_SEGMENT_WITHOUT_FLAGS,
+    &LARGE_SEND_COUNTS_ONCE,
+    &NONSENSE_NOT_SENT,
+    &MANY_BUFFERS_NOT_SENT,
+    &MISSED_LATE,
+    &DROPPED_UNCOUNTED,
+];
+
 /// The departures of QEMU's e1000e behind a hub of QEMU.
 pub static QEMU_E1000E_ON_A_HUB: &[&Departure] = &[
     &RESET_IGNORED,
@@ -310,6 +365,7 @@ pub fn of_qemu(chip: Chip, version: &str) -> &'static [&'static Departure] {
     let mut numbers = version.split('.').map_while(|number| number.parse().ok());
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     match chip.is_pci_express() {
+        true if chip.has_advanced() => QEMU_IGB,
         true => QEMU_E1000E,
         false if version < (8, 1) => QEMU,
         false => QEMU_SINCE_8_1,

@@ -87,11 +87,14 @@ impl FromStr for On {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// QEMU has no card with this chip.
-    #[error("QEMU has no {0}; it has 82540em, 82544, 82545em and 82574l")]
+    #[error("QEMU has no {0}; it has 82540em, 82544, 82545em, 82574l and 82576")]
     NoSuchCard(Chip),
+    /// The model has no such chip.
+    #[error("the model has no {0}: use QEMU's")]
+    NotModelled(Chip),
     /// QEMU is not installed, or does not run.
     #[error(transparent)]
-    Qemu(#[from] kpps_qemu::Error),
+    Qemu(#[from] kpps_qemu::lab::Error),
     /// The card, or the interface at the other end of its cable, cannot be used.
     #[error("{0}")]
     Real(String),
@@ -106,6 +109,7 @@ pub enum Error {
 /// If there is no such card, or QEMU cannot run. Faults of a running card are in the report.
 pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
     match on {
+        On::Model if !Chip::E1000.contains(&chip) => Err(Error::NotModelled(chip)),
         On::Model => {
             let mut fixture = ModelFixture::new(chip)?;
             let mut report = run_on(&mut fixture, progress);

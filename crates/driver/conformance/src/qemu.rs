@@ -2,6 +2,7 @@
 
 use crate::{Departure, Failure, Fixture, departure};
 use kpps_datasheet::Chip;
+use kpps_qemu::lab::{self, Cache, newer};
 use kpps_qemu::qtest::{BufferPool, Model, Options, Qemu, QtestPlatform, Timers};
 
 /// A fixture with a card of QEMU.
@@ -20,17 +21,22 @@ pub const fn model(chip: Chip) -> Option<Model> {
         Chip::I82544 => Some(Model::I82544Gc),
         Chip::I82545em => Some(Model::I82545Em),
         Chip::I82574l => Some(Model::I82574L),
+        Chip::I82576 => Some(Model::I82576),
         Chip::I82542 | Chip::I82543gc | Chip::I82546eb => None,
     }
 }
 
 impl QemuFixture {
-    /// Starts QEMU with that card.
+    /// Starts QEMU with that card: the host's QEMU, or the lab's for an 82576, which Debian 12's QEMU lacks.
     ///
     /// # Errors
     /// If QEMU is not installed or does not start.
-    pub fn start(chip: Chip, model: Model, timers: Timers) -> Result<Self, kpps_qemu::Error> {
-        let options = Options { timers, ..Options::new(model) };
+    pub fn start(chip: Chip, model: Model, timers: Timers) -> Result<Self, lab::Error> {
+        let folder = match model {
+            Model::I82576 => Some(newer::get(&Cache::open()?)?),
+            _ => None,
+        };
+        let options = Options { timers, folder, ..Options::new(model) };
         let qemu = Qemu::start(&options)?;
         let version = qemu.version()?;
         Ok(Self { qemu, chip, options, version })

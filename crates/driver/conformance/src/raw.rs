@@ -3,6 +3,7 @@
 
 use crate::rig::{Rig, Wait};
 use crate::{Failure, Fixture};
+use kpps_datasheet::desc::extended::Writeback;
 use kpps_datasheet::desc::{self, RxWriteback, rx_status};
 use kpps_datasheet::{Erratum, reg};
 use kpps_driver::config::RxFormat;
@@ -69,7 +70,14 @@ impl<'b, B: Fixture> RawReceiver<'b, B> {
     /// Descriptor `index`, if the device has written it back.
     pub fn look(&self, index: usize) -> Option<RxWriteback> {
         self.ring.sync_for_cpu(index * desc::BYTES..(index + 1) * desc::BYTES);
-        let written = RxWriteback::unpack(u64::from_le(self.ring.words()[index * 2 + 1].load(SeqCst)));
+        let [first, second] =
+            [0, 1].map(|word| u64::from_le(self.ring.words()[index * 2 + word].load(SeqCst)));
+        let written = match self.rig.control.chip().has_advanced() {
+            true => {
+                RxWriteback { checksum: (first >> 48) as u16, ..Writeback::unpack([first, second]).legacy() }
+            }
+            false => RxWriteback::unpack(second),
+        };
         (written.status & rx_status::DD != 0).then_some(written)
     }
 

@@ -1,6 +1,7 @@
-//! The suite on every card there is: the model's seven and QEMU's four.
+//! The suite on every card there is: the model's seven and QEMU's five.
 //!
-//! QEMU must be installed; without it these tests fail and say how to install it.
+//! QEMU must be installed; without it these tests fail and say how to install it. The 82576 is that of the
+//! lab's QEMU, so `make lab` runs its test.
 #![allow(clippy::unwrap_used)]
 
 use kpps_conformance::{Error, On, Outcome, run};
@@ -74,6 +75,12 @@ fn qemu_82574l() {
 }
 
 #[test]
+#[ignore = "fetches the lab's QEMU"]
+fn qemu_82576() {
+    good(On::Qemu, Chip::I82576);
+}
+
+#[test]
 fn the_same_cases_run_everywhere() {
     let names = |on, chip| {
         let report = run(on, chip, &mut |_| {}).unwrap();
@@ -88,4 +95,10 @@ fn cards_that_qemu_lacks_are_an_error() {
         let error = run(On::Qemu, chip, &mut |_| {}).unwrap_err();
         assert!(matches!(error, Error::NoSuchCard(_)), "{error}");
     }
+}
+
+#[test]
+fn a_chip_that_the_model_lacks_is_an_error() {
+    let error = run(On::Model, Chip::I82576, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::NotModelled(_)), "{error}");
 }

@@ -1,6 +1,6 @@
 //! The chips and their features.
 
-use crate::{Erratum, reg};
+use crate::{Erratum, desc, igb, reg};
 use core::{fmt, str::FromStr};
 
 /// A controller of the family, in order of appearance.
@@ -21,6 +21,10 @@ pub enum Chip {
     /// 82574L: PCI Express, copper; two queues in each direction with RSS, MSI-X, extended receive
     /// descriptors, header split (Gigabit CT Desktop; QEMU's `e1000e`).
     I82574l,
+    /// 82576: PCI Express, copper; advanced descriptors only ([`desc::advanced`](crate::desc::advanced)),
+    /// registers of its own ([`igb`](crate::igb)) (Gigabit ET; QEMU's `igb`, Linux's driver igb). The
+    /// driver uses one of its 16 queues in each direction, and one interrupt.
+    I82576,
 }
 
 /// The physical medium.
@@ -66,7 +70,9 @@ use Chip::*;
 
 impl Chip {
     /// All chips.
-    pub const ALL: [Self; 7] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb, I82574l];
+    pub const ALL: [Self; 8] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb, I82574l, I82576];
+    /// The chips whose descriptors are those of the 8254x, or have that format, too: all but the 82576.
+    pub const E1000: [Self; 7] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb, I82574l];
     /// The chips on PCI and PCI-X: the 8254x.
     pub const PCI: [Self; 6] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb];
 
@@ -80,12 +86,13 @@ impl Chip {
             I82545em => "82545em",
             I82546eb => "82546eb",
             I82574l => "82574l",
+            I82576 => "82576",
         }
     }
 
     /// PCI device identifiers, the commonest first (SDM table 5-1; 82542, 82543 and 82544 from the
     /// public drivers: the table's 1107h and 1112h for the 82544 are known to none of them; 82574 from
-    /// the public drivers).
+    /// the public drivers; 82576: those of the public drivers with a copper PHY).
     pub const fn device_ids(self) -> &'static [u16] {
         match self {
             I82542 => &[0x1000],
@@ -95,6 +102,7 @@ impl Chip {
             I82545em => &[0x100F, 0x1011],
             I82546eb => &[0x1010, 0x1012, 0x101D],
             I82574l => &[0x10D3, 0x10F6],
+            I82576 => &[0x10C9, 0x10E8, 0x1526, 0x150A],
         }
     }
 
@@ -124,22 +132,36 @@ impl Chip {
     pub const fn has_radv_tadv_itr(self) -> bool {
         matches!(self, I82540em | I82545em | I82546eb | I82574l)
     }
+    /// Has an interval between interrupts: ITR, or EITR of vector 0 on the 82576 ([`igb::eitr`]).
+    pub const fn has_throttle(self) -> bool {
+        self.has_radv_tadv_itr() || self.has_advanced()
+    }
+    /// Has RDTR and TIDV, and descriptors that ask for a delay (public driver igb: not on the 82576).
+    pub const fn has_delays(self) -> bool {
+        !self.has_advanced()
+    }
     /// Sits on PCI Express.
     pub const fn is_pci_express(self) -> bool {
-        matches!(self, I82574l)
+        matches!(self, I82574l | I82576)
     }
-    /// Receive queues, and as many transmit queues (82574 data sheet 7.1.1, 7.2.1: two).
+    /// Has advanced descriptors ([`desc::advanced`](crate::desc::advanced)) and the registers in [`igb`].
+    pub const fn has_advanced(self) -> bool {
+        matches!(self, I82576)
+    }
+    /// Receive queues that a driver can use, and as many transmit queues (82574 data sheet 7.1.1, 7.2.1:
+    /// two). The 82576 has 16; this description has the registers of one.
     pub const fn queues(self) -> u8 {
-        if self.is_pci_express() { 2 } else { 1 }
+        if self.has_extended_rx() { 2 } else { 1 }
     }
-    /// MSI-X vectors (82574 data sheet 7.4: five); 0 without MSI-X.
+    /// MSI-X vectors (82574 data sheet 7.4: five); 0 without MSI-X. The 82576 has 25; this description has
+    /// no registers of them.
     pub const fn vectors(self) -> u8 {
-        if self.is_pci_express() { 5 } else { 0 }
+        if self.has_extended_rx() { 5 } else { 0 }
     }
     /// Has extended receive descriptors and, with them, RSS and header split (82574 data sheet
     /// 7.1.4 to 7.1.8).
     pub const fn has_extended_rx(self) -> bool {
-        self.is_pci_express()
+        matches!(self, I82574l)
     }
     /// EERD and EEWR have DONE in bit 1 and the address from bit 2 on (82571 and later).
     pub const fn has_late_eerd(self) -> bool {
@@ -149,13 +171,14 @@ impl Chip {
     pub const fn has_microwire(self) -> bool {
         !self.is_pci_express()
     }
-    /// Firmware may use the PHY, too: MDIO must be owned (EXTCNF_CTRL) while it is accessed.
+    /// Firmware may use the PHY, too: MDIO must be owned while it is accessed, by EXTCNF_CTRL or, on the
+    /// 82576, by SW_FW_SYNC.
     pub const fn shares_mdio(self) -> bool {
         self.is_pci_express()
     }
     /// Has EERD (SDM 13.4.4: not on the 82544 and before); others bit-bang EECD.
     pub const fn has_eerd(self) -> bool {
-        self.has_radv_tadv_itr()
+        self.has_radv_tadv_itr() || self.is_pci_express()
     }
     /// EECD access must be requested and granted first (SDM 13.4.3).
     pub const fn has_eeprom_request(self) -> bool {
@@ -185,9 +208,9 @@ impl Chip {
     pub const fn has_mdic(self) -> bool {
         !matches!(self, I82542 | I82543gc)
     }
-    /// Sends XON only when FCRTL.XONE is set (SDM 13.4.23 note 1).
+    /// Sends XON only when FCRTL.XONE is set (SDM 13.4.23 note 1; public driver igb).
     pub const fn has_xone(self) -> bool {
-        matches!(self, I82542 | I82543gc | I82544)
+        matches!(self, I82542 | I82543gc | I82544 | I82576)
     }
     /// Has transmit thresholds with LWTHRESH and the cause TXD_LOW (SDM 13.4.43).
     pub const fn has_txd_low(self) -> bool {
@@ -205,13 +228,27 @@ impl Chip {
             _ => 4096,
         }
     }
+    /// The longest frame that the chip can receive, in bytes with FCS: that of a legacy descriptor, or the
+    /// reset value of RLPML on the 82576.
+    pub const fn max_frame_bytes(self) -> u32 {
+        match self {
+            I82576 => 0x2600,
+            _ => desc::LEGACY_MAX_BYTES,
+        }
+    }
+    /// The greatest threshold of a ring (RXDCTL, TXDCTL), in descriptors: six bits, five on the 82576.
+    pub const fn max_threshold(self) -> u8 {
+        if self.has_advanced() { igb::dctl::MOST } else { 63 }
+    }
     /// The fewest descriptors a ring may have (RDLEN counts blocks of 8, SDM 13.4.27).
     pub const fn min_ring(self) -> u16 {
         8
     }
-    /// Packet buffer, receive and transmit together, in bytes (SDM 13.4.16; 82574 data sheet 7.1.2).
+    /// Packet buffer, receive and transmit together, in bytes (SDM 13.4.16; 82574 data sheet 7.1.2; the
+    /// 82576 has two buffers, of 64 and 40 KB after reset, by the reset values in QEMU's igb).
     pub const fn packet_buffer_bytes(self) -> u32 {
         match self {
+            I82576 => (64 + 40) * 1024,
             I82574l => 40 * 1024,
             _ => 64 * 1024,
         }
@@ -220,8 +257,17 @@ impl Chip {
     /// PBA's reset value 0014_0014h).
     pub const fn default_rx_buffer_bytes(self) -> u32 {
         match self {
+            I82576 => 64 * 1024,
             I82574l => 20 * 1024,
             _ => 48 * 1024,
+        }
+    }
+    /// The largest receive part of the packet buffer, in bytes. Elsewhere than on the 82576, the rest is for
+    /// transmission, at least 8 KB.
+    pub const fn max_rx_buffer_bytes(self) -> u32 {
+        match self {
+            I82576 => 64 * 1024,
+            _ => self.packet_buffer_bytes() - 8 * 1024,
         }
     }
     /// Descriptors cached on chip, for each direction (SDM 3.2.4, 3.4.1).
@@ -244,6 +290,8 @@ impl Chip {
     pub const fn tipg(self, media: Media) -> Tipg {
         match (self, media) {
             (I82542, _) => Tipg { ipgt: 10, ipgr1: 2, ipgr2: 10 },
+            // As after its reset (QEMU's igb; the public driver igb leaves it).
+            (I82576, _) => Tipg { ipgt: 8, ipgr1: 4, ipgr2: 6 },
             (_, Media::Fibre) => Tipg { ipgt: 9, ipgr1: 8, ipgr2: 6 },
             (_, Media::Copper) => Tipg { ipgt: 8, ipgr1: 8, ipgr2: 6 },
         }
@@ -280,6 +328,7 @@ impl Chip {
                 &[No64KCrossing, ResetThroughIo, FirstDescriptor2015, SegmentationSentinel, PadInSoftware]
             }
             I82574l => &[CompletionTimeout, NoLinkPowerStates, ReceiverStaysEnabled, PhyStall, PadInSoftware],
+            I82576 => &[],
         }
     }
 
@@ -336,6 +385,7 @@ mod tests {
             }
         }
         assert_eq!(Chip::from_device_id(0x10D3), Some(I82574l));
+        assert_eq!(Chip::from_device_id(0x10C9), Some(I82576));
         assert_eq!("82599".parse::<Chip>(), Err(UnknownChip));
     }
 

@@ -3,6 +3,7 @@
 //! Each type packs into and unpacks from `[u64; 2]`. Nothing is validated: a descriptor from the device may
 //! hold anything.
 
+pub mod advanced;
 pub mod extended;
 
 /// Bytes in a descriptor.

@@ -95,3 +95,5 @@ pub mod specific {
 pub const ID_M88E1011: u32 = 0x0141_0C20;
 /// The identifier of the PHY inside the 82574, without its revision (source: public drivers).
 pub const ID_82574: u32 = 0x0141_0CB0;
+/// The identifier of the PHY inside the 82576, without its revision (source: public drivers).
+pub const ID_82576: u32 = 0x02A8_0390;

@@ -483,7 +483,7 @@ impl Config {
             "rx_copybreak_bytes: not possible with header split",
         )?;
         R::outside("tx_gap_bytes", self.tx_gap_bytes, (LEAST_GAP_BYTES, MOST_GAP_BYTES))?;
-        R::outside("max_frame_bytes", self.max_frame_bytes, (64_u32, 16288_u32))?;
+        R::outside("max_frame_bytes", self.max_frame_bytes, (64_u32, chip.max_frame_bytes()))?;
         let (entry, turns) = match self.service {
             Service::InterruptLoop { max_loops, .. } => ("service.interrupt-loop.max_loops", max_loops),
             Service::Napi { weight, .. } => ("service.napi.weight", weight),
@@ -516,7 +516,7 @@ impl Config {
         ] {
             let Some(Thresholds { pthresh, hthresh, wthresh }) = thresholds else { continue };
             for (entry, threshold) in entries.into_iter().zip([pthresh, hthresh, wthresh]) {
-                R::outside(entry, threshold, (0_u8, 63_u8))?;
+                R::outside(entry, threshold, (0_u8, chip.max_threshold()))?;
             }
         }
         let tx_wthresh = match self.tx_thresholds {
@@ -528,9 +528,8 @@ impl Config {
             "tx_thresholds.wthresh: must be 0 when not every frame is reported (completion.report_every is above 1)",
         )?;
         if let Some(kb) = self.rx_fifo_kb {
-            // The rest of the packet buffer is for transmission.
             R::no_multiple("rx_fifo_kb", kb, 8)?;
-            R::outside("rx_fifo_kb", kb, (8_u32, chip.packet_buffer_bytes() / 1024 - 8))?;
+            R::outside("rx_fifo_kb", kb, (8_u32, chip.max_rx_buffer_bytes() / 1024))?;
         }
         if self.refill.aligned {
             R::outside("refill.group", self.refill.group, (2_u16, (self.rx_ring / 2).max(2)))?;

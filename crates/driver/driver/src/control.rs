@@ -1,6 +1,7 @@
 //! The control half of a device: reset, interrupts, moderation, health.
 
 mod express;
+mod igb;
 mod link;
 mod stats;
 
@@ -119,7 +120,7 @@ impl<P: Platform> Control<P> {
             link_waited: false,
             stats: Stats::new(),
             received_seen: 0,
-            throttle: Throttle::new(if chip.has_radv_tadv_itr() { config.moderation.itr } else { Itr::Off }),
+            throttle: Throttle::new(if chip.has_throttle() { config.moderation.itr } else { Itr::Off }),
             link_event: false,
             progress: None,
             config,
@@ -162,6 +163,8 @@ impl<P: Platform> Control<P> {
         self.pcix = self.chip.has_pcix() && status & status::PCIX_MODE != 0;
         self.media = match self.chip {
             Chip::I82542 => Media::Fibre,
+            // Its bit is reserved.
+            Chip::I82576 => Media::Copper,
             _ if status & status::TBIMODE != 0 => Media::Fibre,
             _ => Media::Copper,
         };
@@ -172,6 +175,9 @@ impl<P: Platform> Control<P> {
     fn station_address(&self) -> Result<[u8; 6], Error> {
         if let Some(address) = self.config.address {
             return Ok(address);
+        }
+        if self.chip.has_advanced() {
+            return self.loaded_address().ok_or(Error::Eeprom);
         }
         let image = eeprom::read(&self.platform, &self.regs, self.chip)?;
         let mut address = words::address([image[0], image[1], image[2]]);
@@ -280,10 +286,11 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::IMS, self.routing.all() & !(cause::TXDW | cause::TXQE));
     }
 
-    /// Whether [`set_rdtr`](Self::set_rdtr) may be used: the configuration sets no RDTR, and the chip's timer
-    /// does not [lock up](Erratum::ReceiveDelayLockUp).
+    /// Whether [`set_rdtr`](Self::set_rdtr) may be used: the configuration sets no RDTR, and the chip has
+    /// this timer, which does not [lock up](Erratum::ReceiveDelayLockUp).
     pub(crate) fn may_set_rdtr(&self) -> bool {
-        self.config.moderation.rdtr == 0 && !self.chip.has(Erratum::ReceiveDelayLockUp)
+        let works = self.chip.has_delays() && !self.chip.has(Erratum::ReceiveDelayLockUp);
+        self.config.moderation.rdtr == 0 && works
     }
 
     /// Writes RDTR, in 1.024 µs. The device then gathers a cache line of received descriptors before it
@@ -313,7 +320,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Unsupported`] on chips without ITR.
     pub fn set_itr(&mut self, itr: Itr) -> Result<(), Error> {
-        if !self.chip.has_radv_tadv_itr() {
+        if !self.chip.has_throttle() {
             return Err(Error::Unsupported);
         }
         self.config.moderation.itr = itr;

@@ -4,7 +4,7 @@ use crate::{Control, Error, Invalid};
 use kpps_datasheet::{
     Erratum,
     bit::{rah, rctl},
-    express, reg,
+    express, igb, reg,
 };
 use kpps_platform::Platform;
 
@@ -129,12 +129,15 @@ impl<P: Platform> Control<P> {
             RxLow::Eighth => rctl::RDMTS_EIGHTH,
         };
         let split = matches!(c.rx_format.on(self.chip), RxFormat::Split { .. });
+        // On the 82576 they are in SRRCTL, except sizes of buffers below its unit.
+        let in_srrctl = self.chip.has_advanced();
+        let size_in_srrctl = in_srrctl && u32::from(c.rx_buffer_bytes) >= igb::srrctl::BUFFER_UNIT;
         let value = select(self.receiving, rctl::EN)
             | rctl::BAM
-            | low
+            | select(!in_srrctl, low)
             | self.loopback_mode
             // `Config::validate` checked it.
-            | rctl::buffer_size(c.rx_buffer_bytes.into()).unwrap_or(0)
+            | select(!size_in_srrctl, rctl::buffer_size(c.rx_buffer_bytes.into()).unwrap_or(0))
             | select(c.promiscuous, rctl::UPE)
             | select(c.promiscuous || self.all_multicast, rctl::MPE)
             | select(c.max_frame_bytes > 1522, rctl::LPE)

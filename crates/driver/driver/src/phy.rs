@@ -3,9 +3,9 @@
 use crate::{Error, regs::Regs};
 use kpps_datasheet::{
     Chip,
-    bit::{ctrl, mdic},
-    express::extcnf,
-    reg,
+    bit::{ctrl, mdic, status},
+    express::{extcnf, swsm},
+    igb, reg,
 };
 use kpps_platform::Platform;
 
@@ -17,10 +17,14 @@ const HALF_CLOCK_NS: u64 = 1_000;
 /// How long the firmware may use MDIO, in ns.
 const OWNER_LIMIT_NS: u64 = 20_000_000;
 
-/// Takes MDIO from the firmware, on chips that share it. The bit sticks once the firmware has released MDIO.
+/// Takes MDIO from the firmware, on chips that share it. The bit of EXTCNF_CTRL sticks once the firmware has
+/// released MDIO.
 pub(crate) fn own_mdio<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip: Chip) -> Result<(), Error> {
     if !chip.shares_mdio() {
         return Ok(());
+    }
+    if chip.has_advanced() {
+        return lock_phy(platform, regs);
     }
     let mut waited = 0;
     while regs.modify(reg::EXTCNF_CTRL, 0, extcnf::MDIO_SW_OWNERSHIP).is_ok() {
@@ -37,11 +41,57 @@ pub(crate) fn own_mdio<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip: Ch
 }
 
 /// Gives MDIO back to the firmware.
-pub(crate) fn disown_mdio<R: kpps_platform::Registers>(regs: &Regs<R>, chip: Chip) -> Result<(), Error> {
-    if chip.shares_mdio() {
+pub(crate) fn disown_mdio<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip: Chip) -> Result<(), Error> {
+    if chip.has_advanced() {
+        let lock = phy_lock(regs)?;
+        change_locks(platform, regs, |locks| locks & !lock)?;
+    } else if chip.shares_mdio() {
         regs.modify(reg::EXTCNF_CTRL, extcnf::MDIO_SW_OWNERSHIP, 0)?;
     }
     Ok(())
+}
+
+/// The driver's lock of the PHY of this port of an 82576.
+fn phy_lock<R: kpps_platform::Registers>(regs: &Regs<R>) -> Result<u32, Error> {
+    Ok(igb::sync::PHY << ((regs.get(reg::STATUS)? & status::FUNC_MASK) >> status::FUNC_SHIFT))
+}
+
+/// Changes the locks between driver and firmware of an 82576, which the semaphores in SWSM guard. Returns the
+/// locks as they were.
+fn change_locks<P: Platform>(
+    platform: &P,
+    regs: &Regs<P::Regs>,
+    change: impl FnOnce(u32) -> u32,
+) -> Result<u32, Error> {
+    let step = (1_000_000, OWNER_LIMIT_NS);
+    // A read that returns 0 takes the first semaphore.
+    regs.wait(platform, reg::SWSM, (swsm::SMBI, 0), step, "the semaphore of other drivers")?;
+    regs.write(reg::SWSM, swsm::SMBI | swsm::SWESMBI);
+    let taken = (swsm::SWESMBI, swsm::SWESMBI);
+    regs.wait(platform, reg::SWSM, taken, step, "the semaphore of the firmware")?;
+    let locks = regs.get(igb::SW_FW_SYNC)?;
+    regs.write(igb::SW_FW_SYNC, change(locks));
+    regs.write(reg::SWSM, 0);
+    Ok(locks)
+}
+
+/// Locks the PHY of an 82576, once the firmware has released it. A driver's lock that is set already was left
+/// by an earlier driver.
+fn lock_phy<P: Platform>(platform: &P, regs: &Regs<P::Regs>) -> Result<(), Error> {
+    let lock = phy_lock(regs)?;
+    let firmware = lock << igb::sync::FIRMWARE_SHIFT;
+    let mut waited = 0;
+    loop {
+        let take = |locks| if locks & firmware == 0 { locks | lock } else { locks };
+        if change_locks(platform, regs, take)? & firmware == 0 {
+            return Ok(());
+        }
+        if waited >= OWNER_LIMIT_NS {
+            return Err(Error::Timeout("the PHY from the firmware"));
+        }
+        platform.wait_ns(1_000_000);
+        waited += 1_000_000;
+    }
 }
 
 /// The 82543's management data (2) and clock (3) on software-defined pins: values and directions.
@@ -77,7 +127,7 @@ impl<P: Platform> Phy<'_, P> {
         self.regs.write(reg::MDIC, command);
         let done =
             self.regs.wait(self.platform, reg::MDIC, (mdic::READY, mdic::READY), (10_000, LIMIT_NS), what);
-        disown_mdio(self.regs, self.chip)?;
+        disown_mdio(self.platform, self.regs, self.chip)?;
         done
     }
 

@@ -4,7 +4,7 @@ use crate::{Control, Error, RxQueue, TxQueue, ring::Ring};
 use kpps_datasheet::{
     Erratum,
     bit::{self, ctrl, dctl, rctl, rxcsum, tctl},
-    express, reg,
+    express, igb, reg,
 };
 use kpps_platform::{BufferSource, Platform};
 
@@ -30,11 +30,13 @@ impl<P: Platform> Control<P> {
         self.start_flow_control();
         self.start_vlan()?;
         if let Some(kb) = self.config.rx_fifo_kb {
-            self.regs.write(reg::PBA, kb.into());
+            self.regs.write(if self.chip.has_advanced() { igb::RXPBS } else { reg::PBA }, kb.into());
         }
         self.start_link()?;
-        if self.chip.is_pci_express() {
-            self.start_express()?;
+        match (self.chip.has_advanced(), self.chip.is_pci_express()) {
+            (true, _) => self.start_igb(),
+            (false, true) => self.start_express()?,
+            (false, false) => {}
         }
         for (queue, (rx, tx)) in (0..).zip(&mut *pairs) {
             rx.restart();
@@ -94,6 +96,10 @@ impl<P: Platform> Control<P> {
         regs.write(of(reg::TDLEN), ring.bytes());
         regs.write(of(reg::TDH), 0);
         regs.write(of(reg::TDT), 0);
+        if self.chip.has_advanced() {
+            self.enable_ring(of(reg::TXDCTL), config.tx_thresholds);
+            return Ok(());
+        }
         if let (true, Some(t)) = (self.chip.has_descriptor_control(), config.tx_thresholds) {
             let wthresh = if self.chip.has(Erratum::TransmitWriteBackThreshold) { 0 } else { t.wthresh };
             regs.write(of(reg::TXDCTL), dctl::descriptors(t.pthresh, t.hthresh, wthresh));
@@ -114,6 +120,11 @@ impl<P: Platform> Control<P> {
         regs.write(of(reg::RDLEN), ring.bytes());
         regs.write(of(reg::RDH), 0);
         regs.write(of(reg::RDT), 0);
+        if self.chip.has_advanced() {
+            self.write_srrctl();
+            self.enable_ring(of(reg::RXDCTL), config.rx_thresholds);
+            return Ok(());
+        }
         if let (true, Some(t)) = (self.chip.has_descriptor_control(), config.rx_thresholds) {
             regs.write(of(reg::RXDCTL), dctl::descriptors(t.pthresh, t.hthresh, t.wthresh));
         }
@@ -129,8 +140,10 @@ impl<P: Platform> Control<P> {
         if config.tx_throttle_bytes > 0 {
             regs.write(reg::AIFS, config.tx_throttle_bytes.into());
         }
-        // 0 is not allowed (SDM 13.4.41), even if no report is delayed.
-        regs.write(reg::TIDV, config.moderation.tidv.max(1).into());
+        if self.chip.has_delays() {
+            // 0 is not allowed (SDM 13.4.41), even if no report is delayed.
+            regs.write(reg::TIDV, config.moderation.tidv.max(1).into());
+        }
         if self.chip.has_radv_tadv_itr() {
             regs.write(reg::TADV, config.moderation.tadv.into());
         }
@@ -141,9 +154,13 @@ impl<P: Platform> Control<P> {
 
     fn start_receive(&mut self) {
         let (regs, config) = (&self.regs, &self.config);
-        regs.write(reg::RDTR, config.moderation.rdtr.into());
+        if self.chip.has_delays() {
+            regs.write(reg::RDTR, config.moderation.rdtr.into());
+        }
         if self.chip.has_radv_tadv_itr() {
             regs.write(reg::RADV, config.moderation.radv.into());
+        }
+        if self.chip.has_throttle() {
             self.write_throttle(self.throttle.register());
         }
         if self.chip.has_checksum_offload() {

@@ -11,12 +11,14 @@ use crate::{
 use alloc::boxed::Box;
 use kpps_datasheet::{
     Chip,
-    desc::{self, tx_cmd},
+    desc::{self, advanced},
     reg,
 };
 use kpps_platform::{Buffer, BufferSource, Platform};
+use layout::{Advanced, Layout, Legacy, Pattern};
 
 mod burst;
+mod layout;
 mod queue_limit;
 mod quirks;
 mod report;
@@ -28,8 +30,6 @@ pub(crate) use quirks::Quirks;
 const MIN_FRAME_BYTES: u16 = 60;
 /// The longest frame, in bytes without FCS (SDM 3.3.3).
 const MAX_FRAME_BYTES: u16 = desc::LEGACY_MAX_BYTES as u16;
-/// Command bits of a frame in one descriptor.
-const WHOLE: u64 = ((tx_cmd::EOP | tx_cmd::IFCS) as u64) << 24;
 /// Bytes of the transmit FIFO that must stay free beside a frame (SDM 3.3.6, note 2).
 const FIFO_SPARE_BYTES: u32 = 80;
 
@@ -99,15 +99,9 @@ struct Abilities {
     checksum: bool,
     segment: bool,
     vlan: bool,
+    /// All descriptors are advanced ones.
+    advanced: bool,
     fifo_bytes: u32,
-}
-
-/// Descriptor bits common to all descriptors of a frame.
-struct Pattern {
-    /// Format, command and options, in place in the second word.
-    bits: u64,
-    /// The most bytes in one descriptor.
-    limit: u32,
 }
 
 /// The queue's state before a frame, to undo it.
@@ -192,12 +186,13 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             tail_written: 0,
             polled: false,
             report_every: config.completion.report_every.into(),
-            delay: config.completion.delay,
+            delay: if chip.has_delays() { config.completion.delay } else { Delay::Never },
             quirks,
             abilities: Abilities {
                 checksum: chip.has_checksum_offload(),
                 segment: chip.has_tso(),
                 vlan: chip.has_vlan() && config.vlan,
+                advanced: chip.has_advanced(),
                 fifo_bytes: chip.packet_buffer_bytes() - rx_fifo,
             },
             context: None,
@@ -263,15 +258,33 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&bytes) || buffer.capacity() < bytes.into() {
             return self.send_padded(buffer, bytes);
         }
-        let bus = buffer.bus();
-        if self.quirks.splits(bus, bytes.into()) {
-            return self.send_in_pieces(buffer, bytes);
+        if self.quirks.any() {
+            return self.send_by_quirks(buffer, bytes);
         }
+        self.send_whole::<Legacy>(buffer, bytes);
+        Ok(())
+    }
+
+    /// Writes the descriptor of a valid frame.
+    #[inline(always)]
+    fn send_whole<L: Layout>(&mut self, buffer: S::Buf, bytes: u16) {
         buffer.sync_for_device(bytes.into());
-        let word = u64::from(bytes) | WHOLE | self.report(self.next, 1);
-        self.write(bus, word, Some(buffer));
+        let word = L::whole(bytes) | self.report(self.next, 1);
+        self.write(buffer.bus(), word, Some(buffer));
         self.counters.frames += 1;
         self.counters.bytes += u64::from(bytes);
+    }
+
+    /// The end of [`send`](Self::send) on chips with advanced descriptors, or with errata that split frames.
+    #[inline(never)]
+    fn send_by_quirks(&mut self, buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
+        if self.abilities.advanced {
+            self.send_whole::<Advanced>(buffer, bytes);
+        } else if self.quirks.splits(buffer.bus(), bytes.into()) {
+            return self.send_in_pieces(buffer, bytes);
+        } else {
+            self.send_whole::<Legacy>(buffer, bytes);
+        }
         Ok(())
     }
 
@@ -316,7 +329,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         I: ExactSizeIterator<Item = Fragment<S::Buf>>,
     {
         let count = fragments.len();
-        let pattern = match self.pattern(meta) {
+        let pattern = match Pattern::new(meta, self.abilities) {
             Ok(pattern) if count > 0 => pattern,
             Ok(_) => return Err(Refused { reason: Refusal::Invalid, frame: fragments }),
             Err(reason) => return Err(Refused { reason, frame: fragments }),
@@ -326,16 +339,16 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             _ => (None, false),
         };
         let sentinel = segments && self.quirks.sentinel;
-        let context = !matches!(meta.offload, Offload::None);
         let need = self.quirks.need(count, want.unwrap_or(0), pattern.limit)
-            + usize::from(context)
+            + usize::from(pattern.context.is_some())
             + usize::from(sentinel);
         if self.free() < need {
             self.counters.full += 1;
             return Err(Refused { reason: Refusal::Full, frame: fragments });
         }
         let mark = Mark { next: self.next, free: self.free, last: self.last, context: self.context };
-        self.write_context(meta);
+        self.write_context(&pattern);
+        let first = self.next;
         let mut total = 0;
         let mut valid = true;
         for index in 0..count {
@@ -368,62 +381,36 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         let written = self.ring.distance(mark.next, self.next);
         let index = self.ring.before(self.next);
         let report = self.report(index, written);
+        if self.abilities.advanced {
+            let payload = if let Offload::Segment(s) = meta.offload { s.payload_bytes } else { total };
+            self.add_length(first, index, payload);
+        }
         self.patch(index, self.last | desc::TX_EOP | report);
         self.counters.frames += 1;
         self.counters.bytes += u64::from(total);
         Ok(())
     }
 
-    /// The descriptor bits for `meta`, or the reason for a refusal.
-    fn pattern(&self, meta: &TxMeta) -> Result<Pattern, Refusal> {
-        let vlan = match meta.vlan {
-            Some(tag) if self.abilities.vlan => (tx_cmd::VLE as u64) << 24 | u64::from(tag) << 48,
-            Some(_) => return Err(Refusal::Unsupported),
-            None => 0,
-        };
-        const DATA: u64 = 1 << 20 | ((tx_cmd::DEXT | tx_cmd::IFCS) as u64) << 24;
-        const LEGACY: u64 = (tx_cmd::IFCS as u64) << 24;
-        let (bits, limit) = match meta.offload {
-            Offload::None => (LEGACY, desc::LEGACY_MAX_BYTES),
-            Offload::Checksum(_) if !self.abilities.checksum => return Err(Refusal::Unsupported),
-            Offload::Checksum(sums) => (DATA | u64::from(sums.options()) << 40, desc::LEGACY_MAX_BYTES),
-            Offload::Segment(_) if !self.abilities.segment => return Err(Refusal::Unsupported),
-            Offload::Segment(s) => {
-                let frame = u32::from(s.mss) + u32::from(s.header_bytes);
-                if s.mss == 0
-                    || s.header_bytes == 0
-                    || s.payload_bytes == 0
-                    || s.payload_bytes > desc::DATA_MAX_BYTES
-                    || frame + FIFO_SPARE_BYTES > self.abilities.fifo_bytes
-                {
-                    return Err(Refusal::Invalid);
-                }
-                (
-                    DATA | (tx_cmd::TSE as u64) << 24 | u64::from(s.options()) << 40,
-                    // A buffer is at most four segments long (erratum).
-                    4 * u32::from(s.mss),
-                )
+    /// Writes the context descriptor of a frame, unless the device holds that context.
+    fn write_context(&mut self, pattern: &Pattern) {
+        let Some(words) = pattern.context else { return };
+        if pattern.keeps {
+            if self.context == Some(words) {
+                return;
             }
-        };
-        Ok(Pattern { bits: bits | vlan, limit })
-    }
-
-    /// Writes the context descriptor for `meta`, unless the device holds that context.
-    fn write_context(&mut self, meta: &TxMeta) {
-        let words = match meta.offload {
-            Offload::None => return,
-            Offload::Checksum(sums) => {
-                let words = sums.context().pack();
-                if self.context == Some(words) {
-                    return;
-                }
-                self.context = Some(words);
-                words
-            }
-            Offload::Segment(segmentation) => segmentation.context().pack(),
-        };
+            self.context = Some(words);
+        }
         self.counters.contexts += 1;
         self.write(words[0], words[1], None);
+    }
+
+    /// Puts the length of a frame, which is known at its end, into its first descriptor, an advanced one.
+    fn add_length(&mut self, first: usize, last: usize, bytes: u32) {
+        if first == last {
+            self.last |= advanced::length(bytes);
+        } else {
+            self.ring.store_second(first, self.ring.status(first) | advanced::length(bytes));
+        }
     }
 
     fn write_fragment(

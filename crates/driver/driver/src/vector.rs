@@ -23,8 +23,9 @@ impl Routing {
     pub(crate) fn new(chip: Chip, available: u8, config: &Config) -> Self {
         // One vector for each pair of queues, and one for the other causes.
         let useful = chip.vectors().min(config.queues + 1);
-        // RXSEQ exists only on fibre.
-        let absent = if chip.is_pci_express() { line::RXSEQ } else { 0 };
+        // RXSEQ exists only on fibre, and TXQE not on the 82576 (public driver igb).
+        let empty = if chip.has_advanced() { line::TXQE } else { 0 };
+        let absent = if chip.is_pci_express() { line::RXSEQ | empty } else { 0 };
         let wanted = config.interrupts.mask() & !absent;
         Self { vectors: available.min(useful), queues: config.queues, wanted }
     }

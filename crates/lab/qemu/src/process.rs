@@ -47,7 +47,6 @@ impl Launch {
 
     /// The `program` of Debian's packages that are unpacked in the folder `root`, with their libraries and
     /// loader: they may be of a later release than the host's.
-    #[cfg(feature = "lab")]
     pub(crate) fn in_folder(root: &std::path::Path, program: &str) -> Self {
         let libraries = root.join("usr/lib/x86_64-linux-gnu");
         let mut launch = Self::new(&root.join("usr/lib64/ld-linux-x86-64.so.2").display().to_string());

@@ -112,7 +112,7 @@ impl Params {
         ctrl::FD | ctrl::SPEED_1000 | slu | lrst
     }
 
-    /// The defaults for `chip`.
+    /// The defaults for `chip`, which is one of [`Chip::E1000`]: the model has no other.
     pub const fn of(chip: Chip) -> Self {
         let (rx_engine_ps, tx_engine_ps) = match chip {
             Chip::I82542 => (1_470_000, 1_450_000),
@@ -234,6 +234,9 @@ mod read {
         type Error = String;
         fn try_from(t: Table) -> Result<Self, String> {
             let chip: Chip = t.chip.parse().map_err(|e| format!("chip {:?}: {e}", t.chip))?;
+            if !Chip::E1000.contains(&chip) {
+                return Err(format!("chip {:?}: the model has no such chip", t.chip));
+            }
             let mut p = Self::of(chip);
             if let Some(media) = t.media {
                 p.media = match media {

@@ -11,10 +11,10 @@ use kpps_driver::config::{Rss, RxFormat};
 use kpps_driver::{Checksum, Config, Hash, Pair, Queues, TxMeta, probe_queues};
 use kpps_platform::{Buffer, BufferSource};
 
-const ONE_FORMAT: &str = "the chip has legacy descriptors only";
-const NO_SPLIT: &str = "neither the 8254x nor the model of the 82574 splits headers";
-const ONE_QUEUE: &str = "the 8254x and the model of the 82574 have one queue in each direction";
-const NO_MSIX: &str = "the chip has no MSI-X";
+const ONE_FORMAT: &str = "the chip has one format of receive descriptors";
+const NO_SPLIT: &str = "only the 82574 splits headers, and its model does not";
+const ONE_QUEUE: &str = "the driver uses one queue in each direction of this card";
+const NO_MSIX: &str = "the chip has no MSI-X that the driver uses";
 const NO_MESSAGES: &str = "this fixture has no MSI-X: neither UIO nor the model offers it";
 /// Bytes of a header buffer.
 const HEADER_BYTES: u16 = 128;

@@ -102,6 +102,9 @@ fn delayed<B: Fixture>(
 
 /// SDM 13.4.30: in 1.024 µs.
 fn receive_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_delays() {
+        return Ok(Verdict::NotApplicable("the chip has no RDTR"));
+    }
     let mut rig = ready(fixture, |config| config.moderation.rdtr = TICKS)?;
     delayed(&mut rig, &departure::NO_RECEIVE_DELAY, |rig| {
         rig.regs.write(reg::IMS, cause::RXT0);
@@ -119,6 +122,9 @@ fn receive_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
 
 /// SDM 13.4.41: in 1.024 µs, for descriptors with IDE.
 fn transmit_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_delays() {
+        return Ok(Verdict::NotApplicable("the chip has no TIDV"));
+    }
     let mut rig = ready(fixture, |config| {
         config.completion = Completion { report_every: 1, delay: Delay::Always };
         config.moderation.tidv = TICKS;

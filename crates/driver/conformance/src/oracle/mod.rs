@@ -141,6 +141,12 @@ pub fn checksum_after(checksum: u16, more: u16) -> u16 {
     !((total & 0xffff) + (total >> 16)) as u16
 }
 
+/// Adjusts the checksum at byte `field` of a frame after a word under it grew by `more`.
+pub fn adjust(frame: &mut [u8], field: usize, more: u16) {
+    let old = u16::from_be_bytes([frame[field], frame[field + 1]]);
+    frame[field..field + 2].copy_from_slice(&checksum_after(old, more).to_be_bytes());
+}
+
 /// Whether all checksums of `frame` are good by `etherparse`.
 pub fn checksums_are_good(frame: &[u8]) -> Result<(), String> {
     let packet = SlicedPacket::from_ethernet(frame).map_err(|error| error.to_string())?;

@@ -13,7 +13,8 @@ pub(super) const fn is_one(queues: &u8) -> bool {
     *queues == 1
 }
 
-/// The format of receive descriptors. On chips without the others it is [`RxFormat::Legacy`].
+/// The format of receive descriptors. On chips without the others it is [`RxFormat::Legacy`]. On the 82576 it
+/// is [`RxFormat::Extended`], because its advanced descriptors are written back in that format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -45,6 +46,7 @@ impl RxFormat {
     /// The format in use on `chip`.
     pub(crate) const fn on(self, chip: Chip) -> Self {
         match self {
+            _ if chip.has_advanced() => Self::Extended,
             _ if !chip.has_extended_rx() => Self::Legacy,
             Self::Best => Self::Extended,
             other => other,
@@ -99,6 +101,7 @@ impl Config {
     pub(super) fn validate_queues(&self, chip: Chip) -> Result<(), Error> {
         Invalid::outside("queues", self.queues, (1_u8, chip.queues()))?;
         let format = self.rx_format.on(chip);
+        Invalid::unless(self.rss.is_none() || !chip.has_advanced(), "rss: not on the 82576")?;
         Invalid::unless(
             format != RxFormat::Legacy || self.queues == 1,
             "rx_format: several queues need extended descriptors",

@@ -1,4 +1,4 @@
-//! Features of the 82574 alone: its reset sequence, its reserved bits, RSS, MSI-X.
+//! Features that came with PCI Express: the reset sequence; on the 82574 alone reserved bits, RSS, MSI-X.
 
 use crate::{
     Control, Error,
@@ -34,6 +34,9 @@ pub(crate) fn before_reset<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip
     if let Err(Error::Gone) = ended {
         return Err(Error::Gone);
     }
+    if chip.has_advanced() {
+        return Ok(());
+    }
     phy::own_mdio(platform, regs, chip)
 }
 
@@ -42,9 +45,17 @@ pub(crate) fn after_reset<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip:
     if !chip.is_pci_express() {
         return Ok(());
     }
-    phy::disown_mdio(regs, chip)?;
     let loaded = (eecd::AUTO_RD, eecd::AUTO_RD);
-    regs.wait(platform, reg::EECD, loaded, (1_000_000, LOAD_LIMIT_NS), "NVM load after reset")?;
+    let load = regs.wait(platform, reg::EECD, loaded, (1_000_000, LOAD_LIMIT_NS), "NVM load after reset");
+    if chip.has_advanced() {
+        // The 82576 has no such report if it has no NVM (public driver igb).
+        if let Err(Error::Gone) = load {
+            return Err(Error::Gone);
+        }
+    } else {
+        load?;
+        phy::disown_mdio(platform, regs, chip)?;
+    }
     platform.wait_ns(PHY_CONFIGURATION_NS);
     Ok(())
 }
@@ -108,6 +119,7 @@ impl<P: Platform> Control<P> {
     /// Writes the interval between interrupts, of the single interrupt or of all vectors.
     pub(crate) fn write_throttle(&self, value: u32) {
         match self.routing.vectors() {
+            0 if self.chip.has_advanced() => self.write_eitr(value),
             0 => self.regs.write(reg::ITR, value),
             vectors => (0..vectors).for_each(|vector| self.regs.write(reg::eitr(vector), value)),
         }

@@ -1,6 +1,6 @@
 //! Sending many frames in one call.
 
-use super::{Fragment, MAX_FRAME_BYTES, MIN_FRAME_BYTES, Refused, TxQueue, WHOLE};
+use super::{Advanced, Fragment, Layout, Legacy, MAX_FRAME_BYTES, MIN_FRAME_BYTES, Refused, TxQueue};
 use core::cell::Cell;
 use kpps_platform::{Buffer, BufferSource, Platform};
 
@@ -16,10 +16,23 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         &mut self,
         frames: &mut impl Iterator<Item = Fragment<S::Buf>>,
     ) -> Result<usize, Refused<Fragment<S::Buf>>> {
+        if self.abilities.advanced {
+            self.send_burst_as::<Advanced>(frames)
+        } else {
+            self.send_burst_as::<Legacy>(frames)
+        }
+    }
+
+    /// [`send_burst`](Self::send_burst) in this layout.
+    #[inline]
+    fn send_burst_as<L: Layout>(
+        &mut self,
+        frames: &mut impl Iterator<Item = Fragment<S::Buf>>,
+    ) -> Result<usize, Refused<Fragment<S::Buf>>> {
         let before = self.counters.frames;
         while self.free > 0 {
             // A run has no frame that asks for a report, and does not wrap around the ring.
-            let reportless = if self.quirks.any() { 0 } else { self.report_every - self.unreported - 1 };
+            let reportless = if self.quirks.split() { 0 } else { self.report_every - self.unreported - 1 };
             let limit = self.free.min(reportless).min(self.ring.size() - self.next);
             let (mut count, mut sum, mut last) = (0, 0, self.last);
             let (mut unusual, mut over) = (None, false);
@@ -36,7 +49,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
                     break;
                 }
                 buffer.sync_for_device(bytes.into());
-                last = u64::from(bytes) | WHOLE;
+                last = L::whole(bytes);
                 self.ring.store_in(pair, run.start + count, [buffer.bus(), last]);
                 *shadow = Some(buffer);
                 sum += u64::from(bytes);
@@ -67,9 +80,19 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     /// is for traffic generators.
     #[inline]
     pub fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut S::Buf) -> u16) -> usize {
+        if self.abilities.advanced {
+            self.send_again_as::<Advanced>(most, &mut write)
+        } else {
+            self.send_again_as::<Legacy>(most, &mut write)
+        }
+    }
+
+    /// [`send_again`](Self::send_again) in this layout.
+    #[inline]
+    fn send_again_as<L: Layout>(&mut self, most: usize, write: &mut impl FnMut(&mut S::Buf) -> u16) -> usize {
         let mut sent = 0;
         // Chips whose errata split frames get no path of their own.
-        while sent < most && !self.quirks.any() {
+        while sent < most && !self.quirks.split() {
             if self.done == 0 && self.look_for_report().is_none() {
                 break;
             }
@@ -92,7 +115,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
                     break;
                 }
                 buffer.sync_for_device(bytes.into());
-                last = u64::from(bytes) | WHOLE;
+                last = L::whole(bytes);
                 self.ring.store_in(pair, to + count, [buffer.bus(), last]);
                 place.set(Some(buffer));
                 sum += u64::from(bytes);

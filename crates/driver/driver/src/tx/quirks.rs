@@ -1,11 +1,14 @@
-//! Errata for which a frame needs more descriptors than it has fragments.
+//! Chips whose frames are not all in one legacy descriptor: by an erratum that needs more, or with advanced
+//! descriptors.
 
 use kpps_datasheet::{Chip, Erratum, desc};
 
-/// The errata of a chip that split fragments.
+/// The errata of a chip that split fragments; and whether its descriptors are advanced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Quirks {
     /// Any erratum that concerns frames without segmentation.
+    split: bool,
+    /// Such an erratum, or advanced descriptors.
     any: bool,
     pub(crate) no_64k_crossing: bool,
     pub(crate) first_2015: bool,
@@ -16,26 +19,34 @@ pub(crate) struct Quirks {
 impl Quirks {
     pub(crate) fn of(chip: Chip, pcix: bool) -> Self {
         let mut quirks = Self {
+            split: false,
             any: false,
             no_64k_crossing: chip.has(Erratum::No64KCrossing),
             first_2015: pcix && chip.has(Erratum::FirstDescriptor2015),
             dword_end: pcix && chip.has(Erratum::DwordEndPcix),
             sentinel: chip.has(Erratum::SegmentationSentinel),
         };
-        quirks.any = quirks.no_64k_crossing || quirks.first_2015 || quirks.dword_end;
+        quirks.split = quirks.no_64k_crossing || quirks.first_2015 || quirks.dword_end;
+        quirks.any = quirks.split || chip.has_advanced();
         quirks
     }
 
-    /// Whether any frame of one buffer may need more than one descriptor.
+    /// Whether any frame of one buffer may need something else than one legacy descriptor.
     #[inline]
     pub(super) fn any(&self) -> bool {
         self.any
     }
 
+    /// Whether any frame of one buffer may need more than one descriptor.
+    #[inline]
+    pub(super) fn split(&self) -> bool {
+        self.split
+    }
+
     /// Whether a frame of one buffer needs more than one descriptor.
     #[inline]
     pub(super) fn splits(&self, bus: u64, bytes: u32) -> bool {
-        self.any && self.piece(bus, bytes, true, desc::LEGACY_MAX_BYTES) < bytes
+        self.split && self.piece(bus, bytes, true, desc::LEGACY_MAX_BYTES) < bytes
     }
 
     /// How many of `bytes` bytes at `bus` the next descriptor may cover.

@@ -82,10 +82,11 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     /// call [`request_report`](Self::request_report) or
     /// [`request_report_if_idle`](Self::request_report_if_idle) in time.
     ///
-    /// No effect on the 82542, which has no descriptor that asks for a report and sends nothing.
+    /// No effect on the 82542 and the 82576, which have no descriptor that asks for a report and sends
+    /// nothing.
     #[inline]
     pub fn set_polled(&mut self, polled: bool) {
-        self.polled = polled && self.abilities.checksum;
+        self.polled = polled && self.abilities.checksum && !self.abilities.advanced;
     }
 
     /// Makes sure that the device will report every queued frame. If the device already has the last frame
@@ -95,7 +96,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         if self.unreported > 0 {
             if self.tail_written != self.next {
                 self.report_last();
-            } else if self.free() > 0 {
+            } else if self.free() > 0 && !self.abilities.advanced {
                 let words = self.context.unwrap_or_else(|| Checksums::default().context().pack());
                 self.context = Some(words);
                 self.counters.report_requests += 1;

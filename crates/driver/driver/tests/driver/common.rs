@@ -4,7 +4,7 @@
 // The package has no tests, so they may use newer Rust than its `rust-version`.
 #![allow(clippy::incompatible_msrv)]
 
-use kpps_datasheet::{Chip, Media, bit, desc, eeprom, express, mii, reg, stat};
+use kpps_datasheet::{Chip, Media, bit, desc, eeprom, express, igb, mii, reg, stat};
 use kpps_driver::{Config, Device, Error, config::*, probe};
 use kpps_platform::{
     Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers,
@@ -109,8 +109,10 @@ pub struct Nic {
     pub tx_head: Cell<u32>,
     /// Type and value of the RSS hash of the next frame.
     pub hash: Cell<(u32, u32)>,
-    /// All descriptors that the device has sent.
+    /// All descriptors that the device has sent, except advanced ones.
     pub sent: RefCell<Vec<desc::Tx>>,
+    /// All advanced descriptors that the device has sent.
+    pub sent_advanced: RefCell<Vec<[u64; 2]>>,
     wire: RefCell<Microwire>,
     mdio: RefCell<Mdio>,
 }
@@ -143,6 +145,7 @@ impl Nic {
             tx_head: Cell::new(0),
             hash: Cell::default(),
             sent: RefCell::default(),
+            sent_advanced: RefCell::default(),
             wire: RefCell::default(),
             mdio: RefCell::default(),
         });
@@ -219,7 +222,11 @@ impl Nic {
                 let express = self.chip.is_pci_express();
                 let quiet = old & express::ctrl::MASTER_DISABLE != 0;
                 assert_eq!(quiet, express, "{}: bus requests are ended before a reset", self.chip);
-                assert_eq!(self.owns_mdio(), express, "{}: MDIO is owned during a reset", self.chip);
+                if self.chip.has_advanced() {
+                    self.load_address();
+                } else {
+                    assert_eq!(self.owns_mdio(), express, "{}: MDIO is owned during a reset", self.chip);
+                }
                 match () {
                     () if self.stuck_in_reset.get() => value,
                     // Its value after a reset (SDM 13.4.1); it means nothing on copper.
@@ -297,7 +304,17 @@ impl Nic {
         }
     }
 
+    /// The address of the EEPROM, as an 82576 loads it in a reset.
+    fn load_address(&self) {
+        let [a, b, c] = *self.eeprom.borrow().first_chunk().unwrap();
+        self.set(reg::RAL0, u32::from(a) | u32::from(b) << 16);
+        self.set(reg::RAH0, u32::from(c) | bit::rah::AV);
+    }
+
     fn owns_mdio(&self) -> bool {
+        if self.chip.has_advanced() {
+            return self.get(igb::SW_FW_SYNC) & igb::sync::PHY != 0;
+        }
         self.get(reg::EXTCNF_CTRL) & express::extcnf::MDIO_SW_OWNERSHIP != 0
     }
 
@@ -369,7 +386,7 @@ impl Nic {
         let at = head as usize * 2;
         assert_ne!(memory.words[at].load(Relaxed), 0, "a descriptor without buffer");
         assert_eq!(memory.words[at + 1].load(Relaxed), 0, "a descriptor not cleared");
-        if self.get(reg::RFCTL) & express::rfctl::EXSTEN != 0 {
+        if self.get(reg::RFCTL) & express::rfctl::EXSTEN != 0 || self.chip.has_advanced() {
             let wb = desc::extended::Writeback {
                 mrq: self.hash.get().0,
                 rss: self.hash.get().1,
@@ -415,7 +432,11 @@ impl Nic {
             let at = head as usize * 2;
             let words = [memory.words[at].load(Relaxed), memory.words[at + 1].load(Relaxed)];
             assert_eq!(words[1] & desc::TX_DD, 0, "a descriptor not cleared");
-            self.sent.borrow_mut().push(desc::Tx::unpack(words).unwrap());
+            if self.chip.has_advanced() {
+                self.sent_advanced.borrow_mut().push(words);
+            } else {
+                self.sent.borrow_mut().push(desc::Tx::unpack(words).unwrap());
+            }
             if words[1] & desc::TX_RS != 0 {
                 memory.write_back(at + 1, words[1] | desc::TX_DD);
             }

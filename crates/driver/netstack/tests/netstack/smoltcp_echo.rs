@@ -58,7 +58,7 @@ fn ping_and_echo<B: Fixture>(fixture: B, setup: Setup) {
 
 #[test]
 fn every_modelled_chip_answers_and_echoes() {
-    for chip in Chip::ALL {
+    for chip in Chip::E1000 {
         ping_and_echo(model(chip), Setup::usual());
     }
 }
@@ -168,7 +168,7 @@ fn a_full_ring_holds_the_stack_back_and_loses_nothing() {
         completion: kpps_driver::config::Completion { report_every: 8, ..Config::kpps().completion },
         ..Config::kpps()
     };
-    for chip in Chip::ALL {
+    for chip in Chip::E1000 {
         // Fewer buffers than both rings and a burst need.
         let setup = Setup { buffers: 40, config: config.clone(), ..Setup::usual() };
         let mut world = World::new(model(chip), setup);
@@ -298,7 +298,7 @@ fn cut_by_the_card<B: Fixture>(fixture: B) {
 
 #[test]
 fn large_segments_are_cut_by_the_card() {
-    for chip in Chip::ALL.into_iter().filter(|chip| chip.has_tso()) {
+    for chip in Chip::E1000.into_iter().filter(|chip| chip.has_tso()) {
         cut_by_the_card(model(chip));
     }
     cut_by_the_card(qemu(Chip::I82540em, Model::I82540Em));

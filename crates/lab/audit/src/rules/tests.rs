@@ -752,7 +752,7 @@ fn a_hostile_guest_neither_breaks_nor_fills_the_rules() {
     for seed in 1..=24u64 {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let media = random.one_of(&[Media::Copper, Media::Fibre]);
-        let mut rules = Rules::new(&Params { media, ..Params::of(random.one_of(&Chip::ALL)) }, None);
+        let mut rules = Rules::new(&Params { media, ..Params::of(random.one_of(&Chip::E1000)) }, None);
         let mut before = 0;
         for step in 0..6000u32 {
             let now_ps = random.number().wrapping_mul(1 << (random.next() % 20));

@@ -21,7 +21,11 @@ pub(super) struct Started {
 }
 
 pub(super) fn start(options: &Options) -> Result<Started> {
-    let mut qemu = Launch::new(&options.program).bare();
+    let qemu = match &options.folder {
+        Some(folder) => Launch::in_folder(folder, &options.program),
+        None => Launch::new(&options.program),
+    };
+    let mut qemu = qemu.bare();
     let mut rom = vec![0xf4; ROM_BYTES];
     rom[ROM_BYTES - 16..][..HALT.len()].copy_from_slice(&HALT);
     let (_, rom) = qemu.file("rom", &rom)?;

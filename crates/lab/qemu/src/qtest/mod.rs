@@ -37,6 +37,7 @@ use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use machine::Started;
 pub(crate) use socket::Qtest;
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ const MOST_VECTORS: usize = 8;
 /// Intel's PCI vendor id (SDM 4.1).
 const INTEL: u16 = 0x8086;
 
-/// The cards that QEMU's `e1000` and `e1000e` emulations offer.
+/// The cards that QEMU's `e1000`, `e1000e` and `igb` emulations offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// 82540EM, QEMU's default.
@@ -58,11 +59,13 @@ pub enum Model {
     I82545Em,
     /// 82574L.
     I82574L,
+    /// 82576, since QEMU 8.0.
+    I82576,
 }
 
 impl Model {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::I82540Em, Self::I82544Gc, Self::I82545Em, Self::I82574L];
+    /// The cards with the descriptors of the 8254x: all but igb.
+    pub const E1000: [Self; 4] = [Self::I82540Em, Self::I82544Gc, Self::I82545Em, Self::I82574L];
 
     /// QEMU's name of the card.
     pub const fn name(self) -> &'static str {
@@ -71,16 +74,18 @@ impl Model {
             Self::I82544Gc => "e1000-82544gc",
             Self::I82545Em => "e1000-82545em",
             Self::I82574L => "e1000e",
+            Self::I82576 => "igb",
         }
     }
 
-    /// The PCI device id (SDM 5.2; the 82574's from its data sheet).
+    /// The PCI device id (SDM 5.2; the 82574's from its data sheet, the 82576's from the public drivers).
     pub const fn device_id(self) -> u16 {
         match self {
             Self::I82540Em => 0x100e,
             Self::I82544Gc => 0x100c,
             Self::I82545Em => 0x100f,
             Self::I82574L => 0x10d3,
+            Self::I82576 => 0x10c9,
         }
     }
 }
@@ -101,6 +106,8 @@ pub enum Timers {
 pub struct Options {
     /// The program.
     pub program: String,
+    /// The folder of the unpacked packages with the program (`lab::newer`); `None`: the host's QEMU.
+    pub folder: Option<PathBuf>,
     /// The card.
     pub model: Model,
     /// Its MAC address, which QEMU also puts into its EEPROM.
@@ -116,6 +123,7 @@ impl Options {
     pub fn new(model: Model) -> Self {
         Self {
             program: PROGRAM.to_owned(),
+            folder: None,
             model,
             mac: [0x52, 0x54, 0x00, 0x12, 0x34, 0x56],
             timers: Timers::Immediate,

@@ -147,7 +147,7 @@ proptest! {
 
     #[test]
     fn a_random_driver_does_no_harm(
-        chip in prop::sample::select(Chip::ALL.to_vec()),
+        chip in prop::sample::select(Chip::E1000.to_vec()),
         zero_time in any::<bool>(),
         steps in prop::collection::vec(step(), 1..120),
     ) {
@@ -157,7 +157,7 @@ proptest! {
     /// A correct driver under any load: every frame is in one place, and the registers agree.
     #[test]
     fn registers_equal_the_tally(
-        chip in prop::sample::select(Chip::ALL.to_vec()),
+        chip in prop::sample::select(Chip::E1000.to_vec()),
         gaps in prop::collection::vec((0u64..4_000, prop_oneof![Just(60usize), 60..1514usize]), 1..400),
     ) {
         let mut b = Bench::ready(Bench::params(chip), 32);

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Cards of every chip that is modelled, with rings of 64 descriptors. A chip that gets a model joins them.
 fn every() -> impl Iterator<Item = Bench> {
-    Chip::ALL.into_iter().map(|chip| Bench::ready(Bench::params(chip), 64))
+    Chip::E1000.into_iter().map(|chip| Bench::ready(Bench::params(chip), 64))
 }
 
 /// The chips that insert checksums.

@@ -26,8 +26,8 @@ pub struct Arguments {
     /// to plug or unplug the cable
     #[arg(long, value_name = "FILE", requires = "on")]
     link_control: Option<PathBuf>,
-    /// The chip: 82542, 82543gc, 82544, 82540em, 82545em, 82546eb or 82574l; QEMU has 82540em, 82544, 82545em
-    /// and 82574l
+    /// The chip: 82542, 82543gc, 82544, 82540em, 82545em, 82546eb, 82574l or 82576; QEMU has 82540em, 82544,
+    /// 82545em, 82574l and 82576, the model all but 82576
     #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
     chip: Chip,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let Arguments { on, chip, peer, link_control, .. } = arguments;
     let report = kpps_conformance::run_at(on, *chip, (peer.as_deref(), link_control.clone()), &mut progress);
     let report = report.map_err(|e| match e {
-        Error::NoSuchCard(_) | Error::Real(_) => Failure::Input(e.to_string()),
+        Error::NoSuchCard(_) | Error::NotModelled(_) | Error::Real(_) => Failure::Input(e.to_string()),
         broken => Failure::Check(broken.to_string()),
     })?;
     closed?;
