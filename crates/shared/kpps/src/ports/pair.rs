@@ -297,8 +297,7 @@ impl Ports {
     ) -> Result<Tester, Failure> {
         let cores = self.pair.cores.as_ref();
         use_cores(cores.and_then(|cores| cores.cpus.as_ref())).map_err(Failure::Input)?;
-        let ports = self.options.open_on(session, &specs, true, self.pair.cores())?.try_into();
-        let ports = ports.map_err(|_| Failure::Failed("a port is missing".into()))?;
+        let ports = self.options.open_on(session, &specs, true, self.pair.cores())?;
         Ok(Tester::new(specs, ports, ends, watch)?)
     }
 

@@ -117,11 +117,11 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         ..kpps_methods::of_frames(tester.environment(), &offer.load)
     };
     let published = |direction: &DirectionOutcome| {
-        let DirectionOutcome { from, sent, received, latency, series, .. } = direction;
+        let DirectionOutcome { from, to, sent, received, latency, series, .. } = direction;
         let arrived = &received.arrived;
         Direction {
             from: tester.names()[*from].to_owned(),
-            to: tester.names()[1 - from].to_owned(),
+            to: tester.names()[*to].to_owned(),
             sent: sent.frames,
             shortfall: sent.shortfall(),
             delivered: arrived.received.saturating_sub(arrived.corrupted),
@@ -132,7 +132,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             arrival: received.arrival,
             gaps: sent.gaps.as_ref().map(gaps),
             lateness: sent.lateness.map(lateness),
-            flows: flows(tester, *from, &received.flows),
+            flows: flows(tester, (*from, *to), &received.flows),
             streams: streams(offer, direction),
             sizes: sizes(offer, &received.sizes),
             cores: cores(direction),
@@ -182,7 +182,7 @@ fn sent_bps(offer: &Offer, outcome: &Outcome, result: &Trial) -> BitRates {
         add(&offer.load.sizes, result.sent_pps);
     }
     for direction in &outcome.directions {
-        let streams = offer.streams_from(direction.from).zip(&direction.sent.of_streams);
+        let streams = offer.streams_of((direction.from, direction.to)).zip(&direction.sent.of_streams);
         streams.for_each(|((stream, _), sent)| add(&stream.sizes, *sent as f64 / result.seconds));
     }
     all
@@ -265,15 +265,15 @@ impl Playback {
 /// The number of flows that are listed: the worst ones.
 const WORST: usize = 16;
 
-/// The results of the flows from this port, if there are several.
-fn flows(tester: &Tester, from: usize, flows: &[OfFlow]) -> Option<Flows> {
+/// The results of the flows of this direction, if there are several.
+fn flows(tester: &Tester, direction: (usize, usize), flows: &[OfFlow]) -> Option<Flows> {
     let lost = |flow: &OfFlow| flow.sent - flow.received;
     let mean_ns = |flow: &OfFlow| flow.latency.map_or(0, |latency| latency.mean);
     let has_any = |flow: &&OfFlow| lost(flow) + flow.reordered + mean_ns(flow) > 0;
     let mut by_fate: Vec<_> = flows.iter().filter(has_any).copied().collect();
     by_fate.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered, mean_ns(flow))), flow.flow));
     let published = |flow: &OfFlow| FlowCount {
-        flow: tester.flow_name(from, flow.flow),
+        flow: tester.flow_name(direction, flow.flow),
         frames: Carried::of(flow.sent, flow.received),
         reordered: flow.reordered,
         latency_ns: flow.latency,
@@ -310,7 +310,8 @@ fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
             loss: losses.map(|losses| times_of(&losses, begun_ps, (begin, end))),
         }
     };
-    offer.streams_from(direction.from).zip(&direction.received.streams).map(published).collect()
+    let streams = offer.streams_of((direction.from, direction.to));
+    streams.zip(&direction.received.streams).map(published).collect()
 }
 
 /// The work of each core, if there are several.
@@ -347,7 +348,7 @@ fn probes(offer: &Offer, direction: &DirectionOutcome) -> Vec<Probe> {
         lost: of.missing(),
         latency_ns: latency(of),
     };
-    let streams = offer.streams_from(direction.from).zip(&direction.received.streams);
+    let streams = offer.streams_of((direction.from, direction.to)).zip(&direction.received.streams);
     streams.filter(|((stream, _), _)| stream.probe).map(published).collect()
 }
 

@@ -1,4 +1,4 @@
-//! How a trial is run: the traffic, the two ports, the threads of a run, and the tester that has them.
+//! How a trial is run: the traffic, the ports, the threads of a run, and the tester that has them.
 
 pub(crate) mod attend;
 pub(crate) mod calibrate;
@@ -27,7 +27,7 @@ pub use shape::{check as check_shape, shape};
 pub use streams::{MOST_STREAMS, Stream, parse_streams, read_streams, sizes_of_streams, streams_pps};
 pub use template::{Template, template};
 pub use test_port::{
-    Allowed, Done, Expect, ExpectedStream, Host, LiveCounts, OfCore, SentFrames, Task, TestPort,
+    Allowed, Done, Expect, ExpectedStream, Host, LiveCounts, OfCore, OfSender, SentFrames, Task, TestPort,
 };
 pub use testbed::PortsTestbed;
 pub use traffic::{Traffic, numbers};

@@ -9,7 +9,7 @@ use kpps_frames::{Mix, Size, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::port::run::Shape;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,8 +21,10 @@ pub const MOST_STREAMS: usize = 10_000;
 pub struct Stream {
     /// Its name in results.
     pub name: String,
-    /// The port that sends it: 0 or 1.
+    /// The index of the port that sends it.
     pub from: usize,
+    /// The index of the port that receives it.
+    pub to: usize,
     /// Its headers.
     pub stack: Stack,
     /// The sizes of its frames.
@@ -68,31 +70,32 @@ impl Stream {
     }
 }
 
-/// The streams whose rates add up to the load: those from the first port, or from the second if there are
-/// none. Probes are no part of it.
+/// The streams whose rates add up to the load: those from the first port that sends any. Probes are no part
+/// of it.
 fn of_load(streams: &[Stream]) -> impl Iterator<Item = &Stream> {
-    let mut parts = streams.iter().filter(|stream| !stream.probe);
-    let from = usize::from(parts.all(|stream| stream.from == 1));
-    streams.iter().filter(move |stream| stream.from == from && !stream.probe)
+    let parts = streams.iter().filter(|stream| !stream.probe);
+    let from = parts.clone().map(|stream| stream.from).min();
+    parts.filter(move |stream| Some(stream.from) == from)
 }
 
-/// The load of streams in frames per second: the sum of the rates of those from the first port, or from the
-/// second if there are none.
+/// The load of streams in frames per second: the sum of the rates of those from the first port that sends
+/// any.
 pub fn streams_pps(streams: &[Stream]) -> f64 {
     of_load(streams).map(Stream::pps).sum()
 }
 
-/// The load at which the streams of one direction fill a link of this speed in bit/s, in frames per second.
+/// The load at which the streams from one port fill a link of this speed in bit/s, in frames per second.
 pub(crate) fn streams_line_pps(streams: &[Stream], bits_per_s: u64) -> f64 {
     let bits = |from: usize, probe: bool| -> f64 {
         let of = streams.iter().filter(|stream| stream.from == from && stream.probe == probe);
         of.map(|stream| stream.sizes.l1_bits_per_s(stream.pps())).sum()
     };
     // Probes leave the rest of the link to the load.
-    let most = [0, 1].map(|from| {
+    let most = |from: usize| {
         (bits_per_s as f64 - bits(from, true)).max(0.0) / bits(from, false).max(f64::MIN_POSITIVE)
-    });
-    streams_pps(streams) * most[0].min(most[1])
+    };
+    let senders: BTreeSet<_> = streams.iter().map(|stream| stream.from).collect();
+    streams_pps(streams) * senders.into_iter().map(most).fold(f64::INFINITY, f64::min)
 }
 
 /// The sizes of the frames of the streams whose rates add up to the load. `None` without streams.
@@ -248,6 +251,7 @@ impl Described {
         Ok(Stream {
             name: String::new(),
             from,
+            to: 1 - from,
             stack: stack.combined(combine),
             sizes,
             load,

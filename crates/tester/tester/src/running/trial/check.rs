@@ -45,7 +45,7 @@ impl Tester {
 
     /// Refuses a load that the operator of a sending port does not allow.
     fn check_allowed(&self, offer: &Offer) -> Result<(), Error> {
-        for &(from, _) in offer.directions() {
+        for from in offer.senders() {
             let rate = match (offer.streams.is_empty(), offer.load.rate) {
                 (false, Rate::Pps(_)) => Rate::Pps(offer.streams_from(from).map(|(_, pps)| pps).sum()),
                 (_, rate) => rate,
@@ -108,7 +108,7 @@ impl Tester {
 
     /// Refuses frames that are longer than a port can send or receive.
     fn check_lengths(&self, offer: &Offer) -> Result<(), Error> {
-        for &(from, to) in offer.directions() {
+        for (from, to) in offer.directions() {
             if let Some(replay) = &offer.replay {
                 for port in [&self.ports[from], &self.ports[to]] {
                     kpps_ports::Error::check_each(&port.name(), port.longest(), replay.frames.lengths())?;
@@ -116,15 +116,16 @@ impl Tester {
                 continue;
             }
             if !offer.streams.is_empty() {
-                let longest = offer.streams_from(from).map(|(stream, _)| stream.longest()).max().unwrap_or(0);
+                let longest =
+                    offer.streams_of((from, to)).map(|(stream, _)| stream.longest()).max().unwrap_or(0);
                 for port in [&self.ports[from], &self.ports[to]] {
                     kpps_ports::Error::check_longest(&port.name(), port.longest(), longest)?;
                 }
                 continue;
             }
-            let flows = self.flows_from(from, Mac::default())?;
+            let flows = self.flows_from((from, to), Mac::default())?;
             for at in [from, to] {
-                let frames = self.frames(&flows, from, at, &offer.load.sizes)?;
+                let frames = self.frames(&flows, (from, to), at, &offer.load.sizes)?;
                 let port = &self.ports[at];
                 kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
             }
@@ -133,10 +134,10 @@ impl Tester {
     }
 }
 
-/// Refuses streams that are above line rate together, in one direction.
+/// Refuses streams from one port that are above line rate together.
 fn check_streams(offer: &Offer, mbps: u32) -> Result<(), Error> {
     let Rate::Pps(_) = offer.load.rate else { return Ok(()) };
-    for &(from, _) in offer.directions() {
+    for from in offer.senders() {
         let bits = |(stream, pps): (&Stream, f64)| {
             // A ramp has the same part of the load at both of its ends.
             let peak_pps = stream.shape.peak_pps(Rate::Pps(stream.pps())) * pps / stream.pps();

@@ -13,7 +13,7 @@ use kpps_ports::port::Trouble;
 /// that only the testbed needs ([`Received::last_gap`], a [`Trouble`] as an error), captured frames, and full
 /// histograms.
 pub struct Outcome {
-    /// One or both directions.
+    /// The directions in which frames went.
     pub directions: Vec<DirectionOutcome>,
     /// Whether the trial ran to its end.
     pub complete: bool,
@@ -50,8 +50,10 @@ impl Outcome {
 
 /// The result of one direction.
 pub struct DirectionOutcome {
-    /// The port that sends: 0 or 1.
+    /// The index of the port that sends.
     pub from: usize,
+    /// The index of the port that receives.
+    pub to: usize,
     /// The frames that were sent.
     pub sent: SentFrames,
     /// The frames that arrived.

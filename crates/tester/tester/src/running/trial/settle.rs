@@ -7,7 +7,8 @@ use super::run::Ended;
 use crate::accounting::ledger::{Accounts, missed};
 use crate::judging::received::Received;
 use crate::judging::timeline::{self, DirectionTotals, Timeline};
-use crate::running::test_port::SentFrames;
+use crate::running::learn::Direction;
+use crate::running::test_port::{OfSender, SentFrames};
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
 use std::mem::take;
@@ -18,6 +19,8 @@ struct Crossing {
     to: usize,
     sent: SentFrames,
     received: Received,
+    /// Times from sending to receiving, in parts, as they were measured.
+    latency: Vec<Latency>,
 }
 
 impl Crossing {
@@ -38,11 +41,11 @@ impl Tester {
         if ended.basis.clocks.is_set() {
             for done in &mut ended.done {
                 done.line.iter_mut().for_each(Timeline::forget_latencies);
-                done.received.forget_latencies();
+                done.of_senders.iter_mut().for_each(|of| of.received.forget_latencies());
             }
         }
-        let of = |direction: &(usize, usize)| ended.crossing(offer, *direction, &names);
-        let mut crossings: Vec<_> = offer.directions().iter().map(of).collect();
+        let of = |direction: Direction| ended.crossing(offer, direction, &names);
+        let mut crossings: Vec<_> = offer.directions().into_iter().map(of).collect();
         settle_nameless(&mut crossings, &ended.counted.accounts);
         let either = settle_tagless(&mut crossings, &ended.counted.accounts);
         let all = missing(&crossings);
@@ -69,9 +72,10 @@ impl Tester {
 
 impl Ended {
     /// The frames of a direction, as its two ports have counted them.
-    fn crossing(&mut self, offer: &Offer, (from, to): (usize, usize), names: &[&str; 2]) -> Crossing {
+    fn crossing(&mut self, offer: &Offer, (from, to): Direction, names: &[&str]) -> Crossing {
         let sent = take(&mut self.done[from].sent);
-        let mut received = take(&mut self.done[to].received);
+        let came = self.done[to].of_senders.iter_mut().find(|of| of.from == from);
+        let OfSender { mut received, latency, .. } = came.map(take).unwrap_or_default();
         if self.lost[from] || self.lost[to] || !self.counted.unbelievable.is_empty() {
             // Times and numbers of frames may be old, or invented.
             received.losses = None;
@@ -95,7 +99,7 @@ impl Ended {
             (arrived.received, arrived.duplicated) =
                 replay.classes.tally(&self.done[to].classes, sent.given, &sent.skipped);
         }
-        Crossing { from, to, sent, received }
+        Crossing { from, to, sent, received, latency }
     }
 
     /// The number of frames that were due. `frames` of them were sent.
@@ -112,15 +116,9 @@ impl Ended {
 
     /// The result of a direction. `either` of its frames may be damaged frames or other traffic. Its
     /// receiving port may have dropped up to `dropped` frames.
-    fn direction(
-        &mut self,
-        offer: &Offer,
-        crossing: Crossing,
-        either: u64,
-        dropped: u64,
-    ) -> DirectionOutcome {
+    fn direction(&self, offer: &Offer, crossing: Crossing, either: u64, dropped: u64) -> DirectionOutcome {
         let overflow = self.done[crossing.to].missed.map(|_| dropped.min(crossing.missing()));
-        let Crossing { from, to, sent, received } = crossing;
+        let Crossing { from, to, sent, received, latency } = crossing;
         let totals = DirectionTotals {
             begun: sent.begun,
             elapsed: sent.elapsed,
@@ -130,15 +128,14 @@ impl Ended {
         };
         let lines = self.done[from].line.as_ref().zip(self.done[to].line.as_ref());
         let series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &totals));
-        let latency = self.latency(offer, to);
+        let latency = self.latency(offer, to, latency);
         let cores = [from, to].map(|at| self.done[at].cores.clone());
-        DirectionOutcome { from, sent, received, latency, either, overflow, cores, series }
+        DirectionOutcome { from, to, sent, received, latency, either, overflow, cores, series }
     }
 
     /// The latencies of the frames that a port received, corrected by the clocks.
-    fn latency(&mut self, offer: &Offer, to: usize) -> Latency {
+    fn latency(&self, offer: &Offer, to: usize, parts: Vec<Latency>) -> Latency {
         let (clocks, margin_ns) = (&self.basis.clocks, self.basis.margin_ns);
-        let parts = take(&mut self.done[to].latency);
         let mut latency = clocks.correct(to, parts, offer.load.duration, margin_ns);
         latency.error_ns = clocks.document().map(|_| clocks.latency_error_ns(margin_ns));
         latency
