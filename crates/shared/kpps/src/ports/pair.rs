@@ -216,7 +216,8 @@ impl Ports {
         // No port is opened for flows that do not exist.
         let flows = traffic.flows().map_err(Failure::Input)?;
         let ends = traffic.ends(&pair.gateway, pair.dst_mac).map_err(Failure::Input)?;
-        let streams = pair.streams.as_deref().map(read_streams).transpose().map_err(Failure::Input)?;
+        let read = |path| read_streams(path, 2);
+        let streams = pair.streams.as_deref().map(read).transpose().map_err(Failure::Input)?;
         pair.check_cores(flows.count as usize, streams.as_ref().map(Vec::len))?;
         let refused = match &streams {
             None => None,

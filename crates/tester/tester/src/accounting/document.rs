@@ -63,7 +63,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
         latency.add(&direction.latency);
     }
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
-    let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
+    let trial = trial.with_overflow(outcome.overflow);
     let probes = outcome.directions.iter().flat_map(|direction| probes(offer, direction)).collect();
     let trial = Trial { latency_ns: latency.quantiles(), probes, ..trial };
     // For a load that changes, or for as many frames as the port takes, the growth of queues says nothing.
@@ -110,9 +110,16 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             other_traffic: Some(arrived.other_traffic),
         }
     };
-    let all: Fate = outcome.directions.iter().map(fate).sum();
+    let mut all: Fate = outcome.directions.iter().map(fate).sum();
+    // An overflow of no known direction came through, too.
+    let known: u64 = outcome.directions.iter().filter_map(|direction| direction.overflow).sum();
+    all.lost = all.lost.saturating_sub(outcome.overflow.unwrap_or(0).saturating_sub(known));
+    let is_pair = tester.names().len() == 2;
+    let line_pps = tester.line_rate_pps(&offer.load.sizes);
+    // Of two ports, the environment knows the number of directions.
+    let line_pps = line_pps.map(|pps| if is_pair { pps } else { pps * offer.senders().len() as f64 });
     let environment = Environment {
-        bidirectional: offer.directions().len() == 2,
+        bidirectional: is_pair && offer.directions().len() == 2,
         shape: offer.shape.name_unless_default(),
         ..kpps_methods::of_frames(tester.environment(), &offer.load)
     };
@@ -141,7 +148,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         }
     };
     let document = DetailedTrial {
-        environment: environment.with_line_rate(tester.line_rate_pps(&offer.load.sizes)),
+        environment: environment.with_line_rate(line_pps),
         load_pps: offer.load.rate.pps(),
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cores;
+mod mesh;
 mod places;
 mod rates;
 mod stations;

@@ -12,11 +12,38 @@ use kpps_ports::port::run::Late;
 impl Tester {
     /// Refuses an offer that the links, the operators or the ports do not allow.
     pub(super) fn check(&self, offer: &Offer) -> Result<(), Error> {
+        self.check_ports(offer)?;
         self.check_line_rate(offer)?;
         self.check_allowed(offer)?;
         self.check_kinds(offer)?;
         self.check_cores(offer)?;
         self.check_lengths(offer)
+    }
+
+    /// Refuses streams between ports that do not exist, and what only two ports do.
+    fn check_ports(&self, offer: &Offer) -> Result<(), Error> {
+        let ports = self.ports.len();
+        let is_wrong = |stream: &&Stream| stream.from.max(stream.to) >= ports || stream.from == stream.to;
+        if let Some(Stream { name, from, to, .. }) = offer.streams.iter().find(is_wrong) {
+            return Err(Error::NoSuchPorts { name: name.clone(), from: from + 1, to: to + 1, ports });
+        }
+        let what = [
+            (offer.streams.is_empty(), "a load without streams"),
+            (offer.replay.is_some(), "a replay of a capture"),
+            (offer.control.is_some(), "the control of single streams"),
+            (offer.keep, "a file of frames with anomalies"),
+            (offer.every.is_some(), "a result of each interval"),
+            (self.capture.is_some(), "a capture of all frames"),
+            (self.metrics.is_some(), "serving the counters of a running trial"),
+            (self.flows.replies, "replying to flows"),
+            (self.ports.iter().any(|port| port.cores() > 1), "work on several cores"),
+            // Each host has a clock of its own.
+            (self.sites.iter().any(|site| site.name.is_some()), "a trial with ports of other hosts"),
+        ];
+        match what.into_iter().find(|(is_wanted, _)| ports > 2 && *is_wanted) {
+            Some((_, what)) => Err(Error::SeveralPorts(what)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a load above line rate.

@@ -9,6 +9,7 @@ mod paths;
 mod prepare;
 mod run;
 mod settle;
+mod shares;
 
 pub use offer::{Offer, Replay};
 pub use outcome::{DirectionOutcome, Outcome};

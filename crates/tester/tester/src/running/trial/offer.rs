@@ -6,11 +6,11 @@ use crate::running::learn::Direction;
 use crate::running::streams::{Stream, streams_pps};
 use crate::watching::control::StreamControl;
 use kpps_frames::rate::Rate;
-use kpps_frames::{Mix, Templates, rate};
+use kpps_frames::{Mix, Templates, rate, tag};
 use kpps_methods::Load;
 use kpps_methods::units::RateSpec;
 use kpps_ports::port::run::{Late, Shape, Times, Timetable};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +91,25 @@ impl Offer {
     pub(super) fn learned(&self) -> Vec<Direction> {
         let all = self.directions();
         if all == [(1, 0)] { vec![(0, 1), (1, 0)] } else { all }
+    }
+
+    /// The number in the tags of the first stream of each direction. Numbers are unique in a trial: those
+    /// from the second of two ports have the bit [`BACK`](tag::BACK).
+    pub(super) fn first_numbers(&self) -> BTreeMap<Direction, u16> {
+        let mut counts: BTreeMap<Direction, u16> =
+            self.directions().into_iter().map(|direction| (direction, 0)).collect();
+        if counts.keys().all(|(from, to)| from.max(to) <= &1) {
+            counts.iter_mut().for_each(|((from, _), first)| *first = if *from == 0 { 0 } else { tag::BACK });
+            return counts;
+        }
+        for stream in self.streams.iter() {
+            *counts.entry((stream.from, stream.to)).or_default() += 1;
+        }
+        let mut next = 0_u16;
+        for first in counts.values_mut() {
+            next = next.wrapping_add(std::mem::replace(first, next));
+        }
+        counts
     }
 
     /// The ports that send, in order.

@@ -7,10 +7,10 @@ use crate::clock::{Clocks, Reading};
 use crate::error::Error;
 use crate::running::learn::{Direction, End};
 use crate::running::test_port::{Expect, ExpectedStream};
+use kpps_frames::Templates;
 use kpps_frames::flows::MOST_FLOWS;
 use kpps_frames::rate::Rate;
 use kpps_frames::stack::Between;
-use kpps_frames::{Templates, tag};
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{Late, SendPlan, Shape, StreamPlan};
 use std::collections::BTreeMap;
@@ -49,11 +49,6 @@ pub(super) struct Basis {
     pub clocks: Clocks,
     /// The margin that receivers add to each latency.
     pub margin_ns: u64,
-}
-
-/// The number in the tags of the first stream from a port to the other one.
-fn first_number(from: usize) -> u16 {
-    if from == 0 { 0 } else { tag::BACK }
 }
 
 /// The number of frames that a receiver has room for, if the number of due frames is unknown.
@@ -100,7 +95,7 @@ impl Tester {
         (trial, due): (u32, Option<u64>),
     ) -> Result<(SendPlan, ExpectedStreams), Error> {
         let [leaving, arriving] = self.frames_of((from, to), offer, paths, trial)?;
-        let stream = first_number(from);
+        let stream = offer.first_numbers().get(&(from, to)).copied().unwrap_or_default();
         let planned = StreamPlan {
             stream,
             shape: offer.shape,
@@ -134,6 +129,7 @@ impl Tester {
             frames = frames.into_iter().map(Templates::in_one_flow).collect();
         }
         let (mut streams, mut expected) = (Vec::new(), ExpectedStreams::new());
+        let firsts = offer.first_numbers();
         for ((stream, pps), frames) in offer.streams_from(from).zip(frames) {
             let frames = Arc::new(frames.of_trial(trial));
             let later = Duration::try_from_secs_f64(stream.phase / pps).unwrap_or(whole);
@@ -141,7 +137,8 @@ impl Tester {
             let left = whole.saturating_sub(start);
             let duration = stream.duration.map_or(left, |duration| duration.min(left));
             let there = expected.entry(stream.to).or_default();
-            let number = first_number(from) + there.len() as u16;
+            let first = firsts.get(&(from, stream.to)).copied().unwrap_or_default();
+            let number = first.wrapping_add(there.len() as u16);
             let due = (pps * duration.as_secs_f64()).ceil() as u64;
             let room = if offer.control.is_some() { ROOM_OF_STREAM } else { ROOM };
             let count = stream.count.unwrap_or(u64::MAX).min(due).min(room);
