@@ -15,8 +15,8 @@ pub type Pair = (Vec<Box<dyn TestPort>>, Vec<Site>);
 /// # Errors
 /// An agent cannot be reached or refuses, or this host cannot be observed.
 pub fn pair(
-    specs: &[Spec; 2],
-    hosts: [Option<&Host>; 2],
+    specs: &[Spec],
+    hosts: &[Option<&Host>],
     mut here: Option<AnyPort>,
     options: &Options,
     security: &Security,

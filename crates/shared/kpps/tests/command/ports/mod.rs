@@ -13,6 +13,7 @@ mod diagnosis;
 mod interrupted;
 mod linux;
 mod merged;
+mod mesh;
 mod otg;
 mod overload;
 mod points;
