@@ -17,7 +17,7 @@ pub fn run(text: &str) {
     let _ =
         (units::size(text), units::sizes(text), units::range(text), units::factor(text), units::share(text));
     let _ = (units::duration(text), units::short_time_ps(text), kpps_methods::bounds::loss(text));
-    for stream in kpps_tester::parse_streams(text).into_iter().flatten() {
+    for stream in kpps_tester::parse_streams(text, 2).into_iter().flatten() {
         build(&stream);
     }
     let _ = (kpps_tester::shape(text), text.parse::<kpps_tester::observe::Scope>());

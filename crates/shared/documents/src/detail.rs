@@ -415,7 +415,8 @@ pub struct Direction {
     #[serde(default)]
     pub arrival: Arrival,
     /// The gaps between frames, if they were paced. With several cores these are the gaps between the frames
-    /// of each core; counts are those of all cores, and percentiles those of the worst core.
+    /// of each core; counts are those of all cores, and percentiles those of the worst core. Of a port that
+    /// sends in several directions, the first direction has the gaps of all its frames, and `lateness`, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
     /// How late frames were sent; only where late frames are sent, too.

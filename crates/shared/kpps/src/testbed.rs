@@ -33,7 +33,8 @@ use std::time::Duration;
         guest, as linux.RxIntDelay=100")),
 )]
 pub struct TestbedArguments {
-    /// The two ports; the device under test lies between them
+    /// The two ports; the device under test lies between them. `kpps trial` takes up to 16 ports of this
+    /// host: each sends to all others, or as a file of --streams says
     #[arg(long, value_delimiter = ',', value_name = "PORT,PORT", conflicts_with = "testbed", help_heading = heading::TESTBED)]
     ports: Vec<String>,
     /// The testbed. sim:MACHINE/DRIVER/APP is the simulator, as with --machine, --driver and --app (without

@@ -47,7 +47,7 @@ fn page(trial: &DetailedTrial) -> String {
         header { div {
             h1 { (on.testbed_name()) }
             p.setting { "Frames of " (sentences::frames(trial)) @if let Some(traffic) = &on.traffic { ", " (traffic) } ", " (load) " for " (on.duration_s.unwrap_or(0.0)) " s"
-                @if trial.directions.len() > 1 { ", per direction" } }
+                @if trial.directions.len() > 1 && on.testbed.len() == 2 { ", per direction" } }
         } }
         main {
             div.lead { p {
@@ -126,7 +126,7 @@ fn ended(trial: &DetailedTrial) -> Markup {
             p.hint { "The " (lost) " of them that did not arrive:" }
             (band(&losses, lost))
         }
-        @for loss in trial.directions.iter().filter_map(sentences::loss) { p { (loss) "." } }
+        @for loss in trial.directions.iter().filter_map(|way| sentences::loss(trial, way)) { p { (loss) "." } }
         @if let Some(capture) = &trial.capture { p { (sentences::capture(capture)) "." } }
         @if let Some(capture) = &trial.capture_all { p { (sentences::capture_all(capture)) "." } }
     }

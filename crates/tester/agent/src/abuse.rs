@@ -150,7 +150,7 @@ fn work(pps: f64) -> proto::Work {
             rewrite: true,
             ..SendPlan::one(Rate::Pps(pps), StreamPlan::of(Arc::new(Templates::one(&[1; 60]))))
         }),
-        expect: None,
+        expect: Vec::new(),
         duration: LONG,
         drain: Duration::ZERO,
         epoch_ns: Clock::here().now_ns(),

@@ -14,8 +14,8 @@ use kpps_ports::port::run::{Gaps, Got};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
 use kpps_tester::{
-    AnomalousFrame, Arrived, Counted, Done, ExpectedStream, Findings, Kept, Losses, Lost, OfFlow, Received,
-    SentFrames, SequenceGap, Task,
+    AnomalousFrame, Arrived, Counted, Done, ExpectedStream, Findings, Kept, Losses, Lost, OfFlow, OfSender,
+    Received, SentFrames, SequenceGap, Task,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -209,22 +209,25 @@ pub(crate) fn done(
             rate_changes,
             lateness: None,
         },
-        received: Received {
-            arrived,
-            last_gap,
-            losses,
-            queue_growth,
-            arrival: Arrival {
-                by: if said.by_kernel { ArrivalBy::Kernel } else { ArrivalBy::Program },
-                clock_set_ns: said.clock_set_ns,
+        of_senders: vec![OfSender {
+            from: 1 - task.at,
+            received: Received {
+                arrived,
+                last_gap,
+                losses,
+                queue_growth,
+                arrival: Arrival {
+                    by: if said.by_kernel { ArrivalBy::Kernel } else { ArrivalBy::Program },
+                    clock_set_ns: said.clock_set_ns,
+                },
+                flows,
+                streams: Vec::new(),
+                sizes,
+                kept: Kept { frames: kept, not_kept, ..Kept::default() },
+                findings,
             },
-            flows,
-            streams: Vec::new(),
-            sizes,
-            kept: Kept { frames: kept, not_kept, ..Kept::default() },
-            findings,
-        },
-        latency,
+            latency,
+        }],
         captured: None,
         classes: Vec::new(),
         missed,
@@ -289,7 +292,7 @@ fn lost(said: proto::Lost) -> Lost {
 
 /// Latencies in parts, of at most `all` frames.
 fn latency(judge: &mut Judge, said: Vec<proto::Latency>, task: &Task, all: u64) -> Vec<Latency> {
-    let parts = task.expect.as_ref().map_or(0, |expect| expect.parts);
+    let parts = task.expect.first().map_or(0, |expect| expect.parts);
     let latency = judge.list("latencies", said, |each| {
         each.len() <= parts
             && each.iter().try_fold(0, |sum, it| frames_of(it, sum)).is_some_and(|it| it <= all)
@@ -337,7 +340,7 @@ fn sizes(judge: &mut Judge, said: Vec<proto::OfSize>, task: &Task, limits: &Limi
 
 /// Frames with anomalies.
 fn kept(judge: &mut Judge, said: Vec<proto::AnomalousFrame>, task: &Task) -> Vec<AnomalousFrame> {
-    let most = if task.expect.as_ref().is_some_and(|expect| expect.keep) { KEPT } else { 0 };
+    let most = if task.expect.first().is_some_and(|expect| expect.keep) { KEPT } else { 0 };
     let longest = usize::from(Size::MAX.bytes_without_fcs()) + 64;
     let said = judge.list("frames with anomalies", said, |each| {
         each.len() <= most && each.iter().all(|it| it.frame.len() <= longest)
@@ -399,7 +402,7 @@ fn findings(judge: &mut Judge, said: proto::Findings, most: u64) -> Findings {
 
 /// The stream that a port receives.
 fn expected(task: &Task) -> Option<&ExpectedStream> {
-    task.expect.as_ref()?.streams.first()
+    task.expect.first()?.streams.first()
 }
 
 fn gaps_of(said: proto::Gaps) -> Gaps {

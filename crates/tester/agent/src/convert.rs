@@ -14,7 +14,7 @@ use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
 use kpps_tester::{
-    AnomalousFrame, Arrived, Counted, Done, Expect, ExpectedStream, Findings, Losses, Lost, OfFlow,
+    AnomalousFrame, Arrived, Counted, Done, Expect, ExpectedStream, Findings, Losses, Lost, OfFlow, OfSender,
     SequenceGap, Task,
 };
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub(crate) fn work(task: &Task, senders: usize) -> proto::Work {
             .map(|(kind, id)| u32::from(*kind) << 16 | u32::from(*id))
             .collect(),
         plan: task.plan.as_ref().and_then(plan),
-        expect: task.expect.as_ref().and_then(expected),
+        expect: task.expect.first().and_then(expected),
         duration_ns: ns(task.duration),
         drain_ns: ns(task.drain),
         epoch_ns: task.epoch_ns,
@@ -177,6 +177,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
             count: expect.count,
         };
         Ok::<_, String>(Expect {
+            from: 1 - at,
             streams: vec![stream],
             by_stream: false,
             margin_ns: expect.margin_ns,
@@ -194,7 +195,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
             ips: work.ips.parse().map_err(|e| format!("{e}"))?,
         },
         plan: work.plan.map(planned).transpose()?,
-        expect: expect.transpose()?,
+        expect: expect.transpose()?.into_iter().collect(),
         duration: Duration::from_nanos(work.duration_ns),
         drain: Duration::from_nanos(work.drain_ns),
         epoch_ns: work.epoch_ns,
@@ -243,9 +244,11 @@ fn planned(plan: proto::SendPlan) -> Result<SendPlan, String> {
     Ok(SendPlan { rewrite: plan.rewrite, ..SendPlan::one(load, stream) })
 }
 
-pub(crate) fn done(done: Done) -> proto::Done {
+pub(crate) fn done(mut done: Done) -> proto::Done {
+    // Two ports: there is one sender.
+    let OfSender { received: came, latency: times, .. } = done.of_senders.pop().unwrap_or_default();
     let Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless, tagless } =
-        done.received.arrived;
+        came.arrived;
     proto::Done {
         intended: done.sent.intended,
         sent: done.sent.frames,
@@ -275,30 +278,30 @@ pub(crate) fn done(done: Done) -> proto::Done {
             nameless,
             tagless,
         }),
-        last_gap_ns: done.received.last_gap.filter(|gap| *gap != Duration::MAX).map(ns),
-        cut_off: done.received.last_gap == Some(Duration::MAX),
-        variation: variation(&done.latency),
-        latency: done.latency.iter().map(latency).collect(),
-        losses: done.received.losses.as_ref().map(losses),
+        last_gap_ns: came.last_gap.filter(|gap| *gap != Duration::MAX).map(ns),
+        cut_off: came.last_gap == Some(Duration::MAX),
+        variation: variation(&times),
+        latency: times.iter().map(latency).collect(),
+        losses: came.losses.as_ref().map(losses),
         missed: done.missed,
         errors: done.errors,
         taken: done.taken,
         trouble: done.trouble.map(|trouble| trouble.to_string()),
-        flows: done.received.flows.iter().map(flow).collect(),
-        sizes: done.received.sizes.iter().map(|&(sent, received)| proto::OfSize { sent, received }).collect(),
-        kept: done.received.kept.frames.into_iter().map(anomalous_frame).collect(),
-        not_kept: done.received.kept.not_kept,
-        by_kernel: done.received.arrival.by == ArrivalBy::Kernel,
-        clock_set_ns: done.received.arrival.clock_set_ns,
+        flows: came.flows.iter().map(flow).collect(),
+        sizes: came.sizes.iter().map(|&(sent, received)| proto::OfSize { sent, received }).collect(),
+        kept: came.kept.frames.into_iter().map(anomalous_frame).collect(),
+        not_kept: came.kept.not_kept,
+        by_kernel: came.arrival.by == ArrivalBy::Kernel,
+        clock_set_ns: came.arrival.clock_set_ns,
         begun_ns: ns(done.sent.begun),
         line: done.line.map(|line| proto::Timeline {
             interval_ns: line.interval_ns(),
             points: line.points().iter().map(point).collect(),
         }),
-        queue_growth: done.received.queue_growth,
+        queue_growth: came.queue_growth,
         disturbance: done.sent.disturbance.map(disturbance),
         rate_changes: done.sent.rate_changes.iter().map(rate_change).collect(),
-        findings: Some(findings(&done.received.findings)),
+        findings: Some(findings(&came.findings)),
     }
 }
 
@@ -455,7 +458,8 @@ mod tests {
                 ips: "2001:2::1-2001:2::9".parse().unwrap(),
             },
             plan: Some(SendPlan { rewrite: true, ..SendPlan::one(Rate::Pps(50_000.0), stream) }),
-            expect: Some(Expect {
+            expect: vec![Expect {
+                from: 0,
                 streams: vec![ExpectedStream {
                     stream: 4,
                     frames: Arc::new(Templates::one(&[3; 60])),
@@ -466,7 +470,7 @@ mod tests {
                 parts: 16,
                 keep: true,
                 recognise: None,
-            }),
+            }],
             duration: Duration::from_millis(250),
             drain: Duration::from_secs(1),
             epoch_ns: u64::MAX / 3,
@@ -594,28 +598,32 @@ mod tests {
                 rate_changes: vec![RateChange { at_s: 0.5, offered_pps: 1e5 }],
                 ..SentFrames::default()
             },
-            received: Received {
-                arrived,
-                last_gap: Some(Duration::MAX),
-                losses: Some(losses),
-                queue_growth: Some(4),
-                arrival,
-                flows: flows.clone(),
-                streams: Vec::new(),
-                sizes: vec![(6, 5), (5, 5)],
-                kept: kept.clone(),
-                findings: found.clone(),
-            },
-            latency: vec![latency],
+            of_senders: vec![OfSender {
+                from: 0,
+                received: Received {
+                    arrived,
+                    last_gap: Some(Duration::MAX),
+                    losses: Some(losses),
+                    queue_growth: Some(4),
+                    arrival,
+                    flows: flows.clone(),
+                    streams: Vec::new(),
+                    sizes: vec![(6, 5), (5, 5)],
+                    kept: kept.clone(),
+                    findings: found.clone(),
+                },
+                latency: vec![latency],
+            }],
             missed: Some(5),
             line: Some(line.clone()),
             ..Done::default()
         };
         let limits = Limits::of(&task, false);
-        let (came, trouble) = believe::done(done(sent), &task, &limits, (0, 0));
+        let (mut came, trouble) = believe::done(done(sent), &task, &limits, (0, 0));
+        let OfSender { received, latency, .. } = came.of_senders.pop().unwrap();
         assert_eq!((trouble, came.unbelievable), (None, Vec::new()));
         assert_eq!((came.sent.intended, came.sent.frames, came.sent.given), (12, 11, 12));
-        assert_eq!((came.sent.disturbance, came.received.queue_growth), (Some(disturbance), Some(4)));
+        assert_eq!((came.sent.disturbance, received.queue_growth), (Some(disturbance), Some(4)));
         assert_eq!((came.sent.begun, came.line), (Duration::from_nanos(3), Some(line)));
         assert_eq!(came.sent.rate_changes, [RateChange { at_s: 0.5, offered_pps: 1e5 }]);
         assert_eq!(
@@ -623,11 +631,11 @@ mod tests {
             (Some(5), None, None),
             "what is not known stays so"
         );
-        assert_eq!((came.received.arrived, came.received.last_gap), (arrived, Some(Duration::MAX)));
-        assert_eq!((came.latency[0].quantiles(), came.received.losses), (quantiles, Some(losses)));
-        assert_eq!((came.received.kept, came.received.arrival), (kept, arrival));
-        assert_eq!(came.received.findings, found);
-        assert_eq!((came.received.flows, came.received.sizes), (flows, vec![(6, 5), (5, 5)]));
+        assert_eq!((received.arrived, received.last_gap), (arrived, Some(Duration::MAX)));
+        assert_eq!((latency[0].quantiles(), received.losses), (quantiles, Some(losses)));
+        assert_eq!((received.kept, received.arrival), (kept, arrival));
+        assert_eq!(received.findings, found);
+        assert_eq!((received.flows, received.sizes), (flows, vec![(6, 5), (5, 5)]));
 
         let mut all = Counted::default();
         all.accounts.dropped = [("a netem".to_owned(), 3)].into();

@@ -57,14 +57,15 @@ pub(crate) fn believed(says: AnswerKind) {
     match says {
         AnswerKind::Done(said) => {
             let (done, _) = believe::done(said, &task, &limits, (3, 2));
-            let sums =
-                [done.sent.intended, done.sent.frames, done.received.arrived.received, done.sent.given];
+            let Some(of) = done.of_senders.first() else { unreachable!("there is one sender") };
+            let arrived = of.received.arrived;
+            let sums = [done.sent.intended, done.sent.frames, arrived.received, done.sent.given];
             assert!(sums.iter().all(|frames| *frames < 1 << 49), "{sums:?}");
             let points = done.line.as_ref().map_or(&[][..], |line| line.points());
             let received: u64 = points.iter().map(|point| point.received).sum();
             assert!(received < 1 << 49);
-            let frames: u64 = done.latency.iter().map(|latency| latency.frames()).sum();
-            assert!(frames <= done.received.arrived.received + done.received.arrived.duplicated);
+            let frames: u64 = of.latency.iter().map(|latency| latency.frames()).sum();
+            assert!(frames <= arrived.received + arrived.duplicated);
             assert!(done.sent.rate_changes.iter().all(|it| it.at_s >= 0.0 && it.offered_pps.is_finite()));
             assert!(done.sent.elapsed <= task.duration * 100 && done.sent.begun <= task.duration * 100);
         }

@@ -114,7 +114,6 @@ fn trial(at: usize, lie: impl FnMut(&mut AnswerKind) + Send + 'static) -> Option
         to: None,
         encap: Default::default(),
     };
-    let ports = ports.try_into().ok().unwrap();
     let mut tester = Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites);
     let offer = offer();
     let begun = Instant::now();

@@ -7,7 +7,7 @@ use kpps_tester::observe::Scope;
 use kpps_tester::{LocalHost, LocalPort, Site, TestPort, interface};
 
 /// Two ports, and the hosts that they belong to.
-pub type Pair = ([Box<dyn TestPort>; 2], Vec<Site>);
+pub type Pair = (Vec<Box<dyn TestPort>>, Vec<Site>);
 
 /// Opens the ports of other hosts, beside `here`, the open port of this host if one of them is. `scopes` are
 /// observed on this host.
@@ -15,8 +15,8 @@ pub type Pair = ([Box<dyn TestPort>; 2], Vec<Site>);
 /// # Errors
 /// An agent cannot be reached or refuses, or this host cannot be observed.
 pub fn pair(
-    specs: &[Spec; 2],
-    hosts: [Option<&Host>; 2],
+    specs: &[Spec],
+    hosts: &[Option<&Host>],
     mut here: Option<AnyPort>,
     options: &Options,
     security: &Security,
@@ -46,6 +46,6 @@ pub fn pair(
         }
         Ok(Box::new(port))
     };
-    let ports = [open(0)?, open(1)?];
+    let ports = vec![open(0)?, open(1)?];
     Ok((ports, sites))
 }

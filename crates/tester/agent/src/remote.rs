@@ -17,7 +17,9 @@ use kpps_ports::port::run::{Change, SendPlan, prefer};
 use kpps_ports::port::{Options, Trouble};
 use kpps_tester::clock::{Clock, Gain, Ping, Reading};
 use kpps_tester::ledger::PortCount;
-use kpps_tester::{Allowed, Arrived, Counted, Done, Received, SentFrames, Task, TestPort, TrialState};
+use kpps_tester::{
+    Allowed, Arrived, Counted, Done, OfSender, Received, SentFrames, Task, TestPort, TrialState,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
@@ -455,7 +457,8 @@ impl TestPort for RemotePort {
                         state.sends(task.at, done.sent.frames);
                         state.has_sent(task.at, done.sent.frames);
                     }
-                    state.receives(task.at, done.received.arrived.received);
+                    let received = |of: &OfSender| of.received.arrived.received;
+                    state.receives(task.at, done.of_senders.iter().map(received).sum());
                     return Done { trouble: failed, follower, ..done };
                 }
                 Ok(other) => break self.unexpected(other),
@@ -497,7 +500,14 @@ impl TestPort for RemotePort {
                 rate_changes,
                 ..SentFrames::default()
             },
-            received: Received { arrived: Arrived { received, ..Arrived::default() }, ..Received::default() },
+            of_senders: vec![OfSender {
+                from: 1 - task.at,
+                received: Received {
+                    arrived: Arrived { received, ..Arrived::default() },
+                    ..Received::default()
+                },
+                latency: Vec::new(),
+            }],
             trouble: Some(trouble),
             ..Done::default()
         }

@@ -89,6 +89,25 @@ impl Net {
         Some(net)
     }
 
+    /// A new namespace with a bridge between this number of ports: the ends `a`, `b` and so on of veths.
+    /// Their other ends, `pa`, `pb` and so on, belong to the bridge.
+    pub fn with_bridge_of_ports(ports: u8) -> Option<Self> {
+        let net = Self::new()?;
+        let names: Vec<String> =
+            (b'a'..).take(ports.into()).map(|name| char::from(name).to_string()).collect();
+        net.run(&format!(
+            "ip link add name br type bridge mcast_snooping 0 && ip link set dev br up &&
+             for i in {}; do
+                 ip link add name $i type veth peer name p$i && ip link set dev p$i master br &&
+                 ip link set dev $i up && ip link set dev p$i up || exit 1
+             done",
+            names.join(" ")
+        ));
+        let ends: Vec<String> = names.iter().map(|name| format!("p{name}")).collect();
+        net.await_forwarding(&ends.iter().map(String::as_str).collect::<Vec<_>>());
+        Some(net)
+    }
+
     /// Two new namespaces: one with the ends `a` and `b` of two veths, without addresses; the other with a
     /// router between the other ends, `ra` (198.18.0.254) and `rb` (198.19.0.254).
     pub fn with_router() -> Option<(Self, Self)> {

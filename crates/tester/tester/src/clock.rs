@@ -342,7 +342,7 @@ impl Follower {
     }
 }
 
-/// The clocks of both ends of a trial.
+/// The clocks of both ends of a trial. More ends have one clock.
 pub(crate) struct Clocks {
     before: [Reading; 2],
     after: Option<[Reading; 2]>,
@@ -386,7 +386,9 @@ impl Clocks {
 
     /// Adds the follower of the clock of an end.
     pub fn followed(&mut self, at: usize, follower: Option<Follower>) {
-        self.followed[at] = follower;
+        if let Some(place) = self.followed.get_mut(at) {
+            *place = follower;
+        }
     }
 
     /// Both ends have the same clock.

@@ -98,6 +98,21 @@ pub enum Error {
     /// Ports on several cores do not do this.
     #[error("{0} is not possible on several cores: use one core")]
     SeveralCores(&'static str),
+    /// More than two ports do not do this.
+    #[error("{0} is not possible between more than two ports")]
+    SeveralPorts(&'static str),
+    /// A stream goes from a port to itself, or there is no such port.
+    #[error("{name} goes from port {from} to port {to}, and there are {ports} ports: give two of them")]
+    NoSuchPorts {
+        /// The name of the stream.
+        name: String,
+        /// The number of the port that sends, from 1.
+        from: usize,
+        /// The number of the port that receives.
+        to: usize,
+        /// How many ports there are.
+        ports: usize,
+    },
     /// There is not enough memory for the captured frames.
     #[error("{port}: there is not enough memory for the frames to capture: give the ring a smaller size")]
     NoMemory {

@@ -1,8 +1,8 @@
-//! The open tester: two ports of a real system with a device under test between them.
+//! The open tester: ports of a real system with a device under test between them.
 //!
-//! A [`Tester`] offers a load by one port or both, each with a thread of its own, and accounts for every
-//! frame: tags show what arrived ([`Arrivals`]), and counters of the system before and after the trial tell
-//! where missing frames went ([`ledger`]). It knows nothing of presentation or searches.
+//! A [`Tester`] offers a load by some or all of its ports, each with a thread of its own, and accounts for
+//! every frame: tags show what arrived ([`Arrivals`]), and counters of the system before and after the trial
+//! tell where missing frames went ([`ledger`]). It knows nothing of presentation or searches.
 //!
 //! This sends 10,000 frames of 64 bytes a second over two interfaces, with the device under test between
 //! them:
@@ -15,7 +15,7 @@
 //! use std::time::Duration;
 //!
 //! let specs = ["packet:eth1".parse()?, "packet:eth2".parse()?];
-//! let ports: [_; 2] = open(&specs, &Options::default())?.try_into().map_err(|_| "two ports")?;
+//! let ports = open(&specs, &Options::default())?;
 //! let encap = kpps_frames::Encap::default();
 //! let address = |ips: &str| ips.parse().map(|ips| Address { ips, gateway: None, to: None, encap });
 //! let mut tester = Tester::new(specs, ports, [address("198.18.0.1")?, address("198.19.0.1")?], &[])?;
@@ -58,9 +58,9 @@ pub use judging::{
 };
 pub use running::{
     Address, Allowed, DirectionOutcome, Done, Expect, ExpectedStream, FlowPlan, Host, LiveCounts, LocalHost,
-    LocalPort, MOST_STREAMS, OfCore, Offer, Outcome, PortsTestbed, Replay, RunStart, SentFrames, Site,
-    Stream, Task, Template, TestPort, Tester, Traffic, all_arrived, app_run, calibrate, check_shape,
-    interface, is_link_up, neighbours, numbers, offered, parse_streams, read_streams, send_one, shape,
-    sizes_of_streams, streams, streams_pps, template, undisturbed,
+    LocalPort, MOST_PORTS, MOST_STREAMS, OfCore, OfSender, Offer, Outcome, PortsTestbed, Replay, RunStart,
+    SentFrames, Site, Stream, Task, Template, TestPort, Tester, Traffic, all_arrived, app_run, calibrate,
+    check_shape, full_mesh, interface, is_link_up, neighbours, numbers, offered, parse_streams, read_streams,
+    send_one, shape, sizes_of_streams, streams, streams_pps, template, undisturbed,
 };
 pub use watching::{Gauges, Metrics, NewRate, Reported, StreamControl, StreamNow, TrialState, live};

@@ -1,4 +1,4 @@
-//! Two ports with a device under test between them: how they are opened, addressed and observed.
+//! Ports with a device under test between them: how they are opened, addressed and observed.
 
 use super::agent::Credentials;
 use super::traffic::{TrafficArguments, at_most};
@@ -21,7 +21,9 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::{CpuList, Shape, use_cores};
 use kpps_tester::live::Trials;
 use kpps_tester::observe::Scope;
-use kpps_tester::{Address, Offer, PortsTestbed, Stream, Tester, read_streams, sizes_of_streams};
+use kpps_tester::{
+    Address, MOST_PORTS, Offer, PortsTestbed, Stream, Tester, full_mesh, read_streams, sizes_of_streams,
+};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,6 +49,10 @@ pub struct PortPair {
     /// by ARP or neighbour discovery [default: the other port]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS[,ADDRESS]", help_heading = heading::TRAFFIC)]
     gateway: Vec<IpAddr>,
+    /// IP addresses of the ports in a trial of more than two, one for each, in the order of --ports [default:
+    /// 198.18.1.2, 198.18.2.2 and so on; with --ipv6: 2001:2:0:1::2, 2001:2:0:2::2 and so on]
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS,…", help_heading = heading::TRAFFIC)]
+    ips: Vec<IpAddr>,
     /// MAC address that the first port sends to [default: the second port's, or the gateway's]
     #[arg(long, value_name = "MAC", conflicts_with = "gateway", help_heading = heading::TRAFFIC)]
     dst_mac: Option<Mac>,
@@ -188,13 +194,13 @@ impl Testbed for Bare {
     }
 }
 
-/// Two ports with all that is to be known before they are opened.
+/// Ports with all that is to be known before they are opened.
 pub struct Ports {
-    specs: [Spec; 2],
+    specs: Vec<Spec>,
     /// The form of frames.
     traffic: kpps_tester::Traffic,
-    /// The ends of the flows.
-    ends: [Address; 2],
+    /// The ends of the flows, one for each port.
+    ends: Vec<Address>,
     /// Streams in place of flows, if there are any.
     streams: Vec<Stream>,
     pair: PortPair,
@@ -204,10 +210,23 @@ pub struct Ports {
 impl Ports {
     /// The ports with these names.
     pub fn resolve(names: &[String], pair: PortPair, options: PortOptions) -> Result<Self, Failure> {
-        let two = |_| Failure::Input("a trial needs two ports: give --ports packet:A,packet:B".into());
         let specs = specs(&kpps_ports::join_arguments(names.iter().map(String::as_str)))?;
         options.check(&specs)?;
-        let specs: [Spec; 2] = specs.try_into().map_err(two)?;
+        match specs.len() {
+            0 | 1 => {
+                return Err(Failure::Input("a trial needs two ports: give --ports packet:A,packet:B".into()));
+            }
+            2 => {}
+            3..=MOST_PORTS => return Self::of_mesh(specs, pair, options),
+            count => {
+                return Err(Failure::Input(format!("a trial has at most {MOST_PORTS} ports, not {count}")));
+            }
+        }
+        if !pair.ips.is_empty() {
+            return Err(Failure::Input(
+                "--ips is for more than two ports: give the addresses of two with --src and --dst".into(),
+            ));
+        }
         at_most(2, "--vlan", pair.vlan.len())?;
         at_most(2, "--encap", pair.traffic.headers.encap.len())?;
         at_most(2, "--gateway", pair.gateway.len())?;
@@ -215,8 +234,9 @@ impl Ports {
         let traffic = kpps_tester::Traffic { replies, ..pair.traffic.chosen(&pair.vlan) };
         // No port is opened for flows that do not exist.
         let flows = traffic.flows().map_err(Failure::Input)?;
-        let ends = traffic.ends(&pair.gateway, pair.dst_mac).map_err(Failure::Input)?;
-        let streams = pair.streams.as_deref().map(read_streams).transpose().map_err(Failure::Input)?;
+        let ends = traffic.ends(&pair.gateway, pair.dst_mac).map_err(Failure::Input)?.into();
+        let read = |path| read_streams(path, 2);
+        let streams = pair.streams.as_deref().map(read).transpose().map_err(Failure::Input)?;
         pair.check_cores(flows.count as usize, streams.as_ref().map(Vec::len))?;
         let refused = match &streams {
             None => None,
@@ -233,6 +253,72 @@ impl Ports {
         match refused {
             Some(why) => Err(Failure::Input(why)),
             None => Ok(Self { specs, traffic, ends, streams: streams.unwrap_or_default(), pair, options }),
+        }
+    }
+
+    /// More than two ports, each of which sends to all others, or the streams of a file.
+    fn of_mesh(specs: Vec<Spec>, pair: PortPair, options: PortOptions) -> Result<Self, Failure> {
+        let only_two = [
+            ("--from", pair.from.is_some()),
+            ("--to", pair.to.is_some()),
+            ("--dst-mac", pair.dst_mac.is_some()),
+            ("--metrics", pair.metrics.is_some()),
+            ("--cores", pair.cores.is_some()),
+            ("--replies", pair.replies),
+        ];
+        if let Some((option, _)) = only_two.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(Failure::Input(format!("{option} is for two ports, and {} were given", specs.len())));
+        }
+        if pair.credentials.are_given() {
+            return Err(Failure::Input("--token-file and --tls-ca are for two ports".into()));
+        }
+        if pair.bidirectional {
+            return Err(Failure::Input(
+                "--bidirectional has no effect: of more than two ports, each sends to all others, or as the file of --streams says".into(),
+            ));
+        }
+        if let Some(option) = pair.traffic.addresses() {
+            return Err(Failure::Input(format!(
+                "{option} is for two ports: give --ips, an address for each"
+            )));
+        }
+        if let Some(option) = pair.traffic.of_flows().or_else(|| pair.headers_of_flows()) {
+            return Err(Failure::Input(format!(
+                "{option} is for two ports: a file of --streams gives the headers of each stream between more"
+            )));
+        }
+        let ports = specs.len();
+        at_most(ports, "--gateway", pair.gateway.len())?;
+        let traffic = pair.traffic.chosen(&[]);
+        let ends = traffic.ends_of_mesh(ports, &pair.ips, &pair.gateway);
+        let ends = ends.map_err(|why| Failure::Input(format!("--ips: {why}")))?;
+        let read = |path| read_streams(path, ports);
+        let streams = pair.streams.as_deref().map(read).transpose().map_err(Failure::Input)?;
+        Ok(Self { specs, traffic, ends, streams: streams.unwrap_or_default(), pair, options })
+    }
+
+    /// Whether there are more than two ports.
+    pub fn are_several(&self) -> bool {
+        self.specs.len() > 2
+    }
+
+    /// Refuses more than two ports, for what only two do.
+    pub fn refuse_several(&self, what: &str) -> Result<(), Failure> {
+        match self.are_several() {
+            true => {
+                let count = self.specs.len();
+                Err(Failure::Input(format!("{what} is for two ports, and {count} were given")))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Gives a tester of more than two ports the streams of a full mesh, with frames of these sizes, unless a
+    /// file describes others.
+    pub fn mesh(&self, tester: &mut Tester, sizes: &Mix) {
+        if self.are_several() && self.streams.is_empty() {
+            let is_ipv4 = self.ends.iter().all(|end| end.ips.first().is_ipv4());
+            tester.streams = full_mesh(self.specs.len(), sizes, is_ipv4).into();
         }
     }
 
@@ -267,15 +353,15 @@ impl Ports {
                     None => None,
                 };
             let how = options.options(true);
-            let (ports, sites) = kpps_agent::pair(specs, hosts, here, &how, &security, &pair.watch)?;
+            let (ports, sites) = kpps_agent::pair(specs, &hosts, here, &how, &security, &pair.watch)?;
             session.watch();
-            Tester::with(ports, *ends, sites)
+            Tester::with(ports, &ends[..], sites)
         } else if pair.credentials.are_given() {
             return Err(Failure::Input(
                 "--token-file and --tls-ca are for agents on other hosts: give --from or --to".into(),
             ));
         } else {
-            self.open_here(session, specs.clone(), *ends, &pair.watch)?
+            self.open_here(session, specs.clone(), ends.clone(), &pair.watch)?
         };
         pair.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
         tester.flows = traffic.plan();
@@ -291,19 +377,19 @@ impl Ports {
     fn open_here(
         &self,
         session: &Session,
-        specs: [Spec; 2],
-        ends: [Address; 2],
+        specs: Vec<Spec>,
+        ends: Vec<Address>,
         watch: &[Scope],
     ) -> Result<Tester, Failure> {
         let cores = self.pair.cores.as_ref();
         use_cores(cores.and_then(|cores| cores.cpus.as_ref())).map_err(Failure::Input)?;
-        let ports = self.options.open_on(session, &specs, true, self.pair.cores())?.try_into();
-        let ports = ports.map_err(|_| Failure::Failed("a port is missing".into()))?;
+        let ports = self.options.open_on(session, &specs, true, self.pair.cores())?;
         Ok(Tester::new(specs, ports, ends, watch)?)
     }
 
     /// Opens the ports as a testbed.
     pub fn testbed(&self, session: &Session) -> Result<OpenTestbed, Failure> {
+        self.refuse_several("this command")?;
         let mut tester = self.open(session)?;
         tester.resolve_gateways(&|| session.goes_on())?;
         let mut environment = tester.environment();
@@ -334,8 +420,9 @@ impl Ports {
                 interface.clone_from(end);
             }
         }
+        self.refuse_several("this command")?;
         let ends = self.traffic.ends(&[], None).map_err(Failure::Input)?;
-        let mut tester = self.open_here(session, specs, ends, &[])?;
+        let mut tester = self.open_here(session, specs, ends.into(), &[])?;
         tester.flows = self.traffic.plan();
         let testbed = PortsTestbed { tester, drain: self.drain(), bidirectional: false };
         Ok(Box::new(Bare { testbed, _cable: cable }))
@@ -360,9 +447,21 @@ impl Ports {
             1 => Some("one stream of a file".to_owned()),
             count => Some(format!("{count} streams of a file")),
         };
-        let all = [self.traffic.differences(&self.pair.vlan)].into_iter().chain(streams).chain(learning);
+        let mesh = (self.are_several() && self.streams.is_empty()).then(|| "a full mesh".to_owned());
+        let own = match self.are_several() {
+            true => self.addresses_of_mesh(),
+            false => self.traffic.differences(&self.pair.vlan),
+        };
+        let all = [own].into_iter().chain(mesh).chain(streams).chain(learning);
         let all: Vec<_> = all.filter(|text| !text.is_empty()).collect();
         (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// The addresses of more than two ports, if they are not the usual ones, in words.
+    fn addresses_of_mesh(&self) -> String {
+        let is_usual = self.pair.ips.is_empty() && !self.traffic.ipv6;
+        let ips = self.ends.iter().map(|end| end.ips.to_string());
+        if is_usual { String::new() } else { ips.collect::<Vec<_>>().join(", ") }
     }
 
     /// The first option about headers that was typed. Addresses and VLANs do not count: stations have both.
@@ -385,9 +484,10 @@ impl Ports {
         self.pair.bidirectional || self.pair.replies || self.streams.iter().any(|stream| stream.from == 1)
     }
 
-    /// The hosts of both ports, if they are others.
-    fn hosts(&self) -> [Option<&kpps_agent::Host>; 2] {
-        [self.pair.from.as_ref(), self.pair.to.as_ref()]
+    /// The hosts of the ports, if they are others.
+    fn hosts(&self) -> Vec<Option<&kpps_agent::Host>> {
+        let both = [self.pair.from.as_ref(), self.pair.to.as_ref()];
+        both.into_iter().chain(std::iter::repeat(None)).take(self.specs.len()).collect()
     }
 
     /// The name of the first port on another host, if there is one.

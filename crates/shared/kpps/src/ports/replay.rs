@@ -31,6 +31,11 @@ pub struct ReplayArguments {
 }
 
 impl ReplayArguments {
+    /// Whether a capture is to be sent.
+    pub fn is_given(&self) -> bool {
+        self.replay.is_some()
+    }
+
     /// Reads the capture, if there is one to be sent; `own_times`: at the times of the capture.
     pub fn read(&self, own_times: bool) -> Result<Option<Playback>, Failure> {
         let read =

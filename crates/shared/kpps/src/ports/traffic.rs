@@ -68,6 +68,12 @@ pub fn at_most(most: usize, flag: &str, values: usize) -> Result<(), Failure> {
 }
 
 impl TrafficArguments {
+    /// The first option that was given about the addresses of two ports.
+    pub fn addresses(&self) -> Option<&'static str> {
+        let options = [("--src", self.src.is_some()), ("--dst", self.dst.is_some())];
+        options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
     /// The first option that was given about ports and the number of flows.
     pub fn of_flows(&self) -> Option<String> {
         let options = [("--sport", self.sport.is_some()), ("--dport", self.dport.is_some())];

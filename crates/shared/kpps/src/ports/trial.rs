@@ -34,6 +34,9 @@ use std::time::Duration;
 Streams with their own headers, sizes and rates:
   kpps trial --ports packet:A,packet:B --streams streams.toml
 
+A full mesh of three ports, each of which sends to both others:
+  kpps trial --ports packet:A,packet:B,packet:C --load 50kpps
+
 Through a router:
   kpps trial --ports packet:A,packet:B --load 50kpps --gateway 198.18.0.254 --watch router/
 
@@ -116,6 +119,24 @@ struct OnPorts {
     capture_all: CaptureAll,
 }
 
+impl OnPorts {
+    /// Refuses options that more than two ports do not have.
+    fn check_several(&self, ports: &Ports) -> Result<(), Failure> {
+        let only_two = [
+            ("--shape", self.shape != Shape::Constant),
+            ("--interval", self.interval.is_some()),
+            ("--calibration", !self.calibration.is_empty()),
+            ("--capture", self.capture.is_some()),
+            ("--capture-all", self.capture_all.file().is_some()),
+            ("--replay", self.replay.is_given()),
+        ];
+        only_two
+            .into_iter()
+            .filter(|(_, is_given)| *is_given)
+            .try_for_each(|(it, _)| ports.refuse_several(it))
+    }
+}
+
 /// How long frames are sent in real time by default.
 const REAL: Duration = Duration::from_secs(2);
 
@@ -180,7 +201,9 @@ fn between(
         ));
     }
     on_ports.capture_all.check(ports)?;
+    on_ports.check_several(ports)?;
     let mut tester = ports.open(session)?;
+    ports.mesh(&mut tester, &arguments.target.sizes(arguments.size.as_ref())?);
     tester.capture = on_ports.capture_all.form();
     let offer = offer(ports, on_ports, arguments, &tester, replay.as_ref())?;
     let mut files = arguments.outputs.open(session, "trial")?;

@@ -27,7 +27,13 @@ impl Net {
         Self::with_queues(cables, 1)
     }
 
-    /// The same with interfaces of several queues. The n-th queues of both ends of a cable belong together.
+    /// A bridge between this number of ports: `a`, `b` and so on.
+    pub fn bridge_of_ports(ports: u8) -> Option<Self> {
+        kpps_namespaces::Net::with_bridge_of_ports(ports).map(Self)
+    }
+
+    /// A bridge between `a` and `b`, with interfaces of several queues. The n-th queues of both ends of a
+    /// cable belong together.
     pub fn with_queues(cables: &[(&str, &str)], queues: u32) -> Option<Self> {
         let net = Self(kpps_namespaces::Net::new()?);
         let several = format!("numtxqueues {queues} numrxqueues {queues}");

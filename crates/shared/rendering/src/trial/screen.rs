@@ -9,15 +9,53 @@ use kpps_documents::words::{bits, in_kpps, rate};
 use kpps_documents::{Doubt, Latency, Trial};
 use std::fmt::Write;
 
+/// The directions between more than two ports: the worst ones first, if there are more than are shown.
+fn directions(trial: &DetailedTrial) -> String {
+    let all = &trial.directions;
+    let mut text = String::new();
+    if trial.environment.testbed.len() <= 2 {
+        return text;
+    }
+    let lossy = all.iter().filter(|direction| direction.fate.lost > 0).count();
+    let _ = writeln!(text, "{} directions: {lossy} lost frames", all.len());
+    let mut shown: Vec<&Direction> = all.iter().collect();
+    if all.len() > SHOWN_STREAMS {
+        shown.sort_by_key(|direction| std::cmp::Reverse((direction.fate.lost, direction.fate.reordered)));
+        shown.truncate(SHOWN_STREAMS);
+    }
+    let names: Vec<_> = shown.iter().map(|it| format!("{} to {}", it.from, it.to)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, direction) in names.iter().zip(&shown) {
+        let Direction { sent, fate, latency_ns, .. } = direction;
+        let _ = write!(text, "  {name:<width$}  {sent} sent, {} received, {} lost", fate.received, fate.lost);
+        for (count, what) in
+            [(fate.duplicated, "duplicated"), (fate.reordered, "out of order"), (fate.corrupted, "corrupted")]
+        {
+            if let Some(count @ 1..) = count {
+                let _ = write!(text, ", {count} {what}");
+            }
+        }
+        let latency = latency_ns.p50.map(|ns| format!("; p50 {:.1} µs", ns as f64 / 1e3));
+        let _ = writeln!(text, "{}", latency.unwrap_or_default());
+    }
+    if let Some(more @ 1..) = all.len().checked_sub(shown.len()) {
+        let _ = writeln!(text, "  and {more} more, which lost no more frames; the JSON document has all");
+    }
+    text
+}
+
 /// Sizes and flows of a direction.
-fn parts(direction: &Direction) -> String {
+fn parts(trial: &DetailedTrial, direction: &Direction) -> String {
     let mut text = String::new();
     for size in &direction.sizes {
         let SizeCount { frame_bytes_with_fcs, frames: Carried { sent, received, lost } } = size;
         let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
     }
     text += &cores(direction);
-    text += &streams(direction);
+    // The only stream of a direction between more than two ports is the direction.
+    if trial.environment.testbed.len() <= 2 || direction.streams.len() > 1 {
+        text += &streams(trial, direction);
+    }
     if let Some(flows) = &direction.flows {
         let Flows { count, lossy, silent, worst } = flows;
         let _ = writeln!(
@@ -57,7 +95,7 @@ fn cores(direction: &Direction) -> String {
 }
 
 /// The streams of a direction: the worst ones first, if there are more than are shown.
-fn streams(direction: &Direction) -> String {
+fn streams(trial: &DetailedTrial, direction: &Direction) -> String {
     let all = &direction.streams;
     let mut text = String::new();
     if all.is_empty() {
@@ -65,7 +103,8 @@ fn streams(direction: &Direction) -> String {
     }
     let lossy = all.iter().filter(|stream| stream.frames.lost > 0).count();
     let streams = if all.len() == 1 { "stream" } else { "streams" };
-    let _ = writeln!(text, "{} {streams} from {}: {lossy} lost frames", all.len(), direction.from);
+    let from = sentences::from(trial, direction);
+    let _ = writeln!(text, "{} {streams} from {from}: {lossy} lost frames", all.len());
     let mut shown: Vec<&StreamCount> = all.iter().collect();
     if all.len() > SHOWN_STREAMS {
         shown.sort_by_key(|stream| std::cmp::Reverse((stream.frames.lost, stream.reordered)));
@@ -154,8 +193,9 @@ pub fn screen(trial: &DetailedTrial) -> String {
         offer(trial),
         counts(trial),
         rates(trial),
-        trial.directions.iter().map(loss).collect(),
-        trial.directions.iter().map(parts).collect(),
+        trial.directions.iter().map(|direction| loss(trial, direction)).collect(),
+        directions(trial),
+        trial.directions.iter().map(|direction| parts(trial, direction)).collect(),
         generator(trial),
         trial.directions.iter().map(|direction| gaps(trial, direction)).collect(),
         latency(trial),
@@ -282,8 +322,8 @@ fn latency(trial: &DetailedTrial) -> String {
 }
 
 /// When frames of a direction were lost, if that is known.
-fn loss(direction: &Direction) -> String {
-    let sentence = sentences::loss(direction).map(|loss| format!("{loss}\n"));
+fn loss(trial: &DetailedTrial, direction: &Direction) -> String {
+    let sentence = sentences::loss(trial, direction).map(|loss| format!("{loss}\n"));
     sentence.unwrap_or_default()
 }
 

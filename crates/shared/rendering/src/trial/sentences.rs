@@ -40,14 +40,22 @@ pub(super) fn rate_changes(trial: &DetailedTrial) -> Vec<String> {
     trial.directions.iter().filter_map(of).collect()
 }
 
+/// The name of a direction: its sender, and between more than two ports also its receiver.
+pub(super) fn from(trial: &DetailedTrial, direction: &Direction) -> String {
+    match trial.environment.testbed.len() {
+        0..=2 => direction.from.clone(),
+        _ => format!("{} to {}", direction.from, direction.to),
+    }
+}
+
 /// When the frames of a direction were lost, if that is known.
-pub(super) fn loss(direction: &Direction) -> Option<String> {
+pub(super) fn loss(trial: &DetailedTrial, direction: &Direction) -> Option<String> {
     let LossTimes { first_s, longest_frames, longest_at_s, longest_s } = direction.loss?;
     let longest = match longest_frames {
         1 => "never two in a row".to_owned(),
         frames => format!("at most {frames} in a row ({}), at {longest_at_s:.3} s", duration(longest_s)),
     };
-    Some(format!("lost from {}: first at {first_s:.3} s; {longest}", direction.from))
+    Some(format!("lost from {}: first at {first_s:.3} s; {longest}", from(trial, direction)))
 }
 
 /// A time with a unit that fits it.

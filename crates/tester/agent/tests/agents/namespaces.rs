@@ -101,7 +101,6 @@ pub fn tester_at(security: &Security, hosts: [&str; 2], addresses: [Address; 2])
         ports.push(Box::new(port));
         sites.push(Site { name: Some(host.into()), host: Box::new(there), ports: vec![at] });
     }
-    let ports = ports.try_into().ok().unwrap();
     Tester::with(ports, addresses, sites)
 }
 
@@ -299,7 +298,7 @@ pub fn tester_of_one_process(lab: &Lab) -> Tester {
     lab.nets.tester.enter();
     let here = LocalHost::around(&[], &[]).unwrap();
     let sites = vec![Site { name: None, host: Box::new(here), ports: vec![0, 1] }];
-    Tester::with(ports, addresses(), sites)
+    Tester::with(ports.into(), addresses(), sites)
 }
 
 /// The median latency of a short trial, and its stated error, in ns; the better of two trials, for other

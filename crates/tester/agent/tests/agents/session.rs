@@ -66,7 +66,6 @@ fn tester(agents: [&Agent; 2]) -> Tester {
         to: None,
         encap: Default::default(),
     };
-    let ports = ports.try_into().ok().unwrap();
     Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
 }
 
@@ -294,7 +293,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
             rewrite: true,
             ..SendPlan::one(Rate::Pps(50_000.0), StreamPlan::of(Arc::new(Templates::one(&[1; 60]))))
         }),
-        expect: None,
+        expect: Vec::new(),
         duration: SHORT,
         drain: SHORT,
         epoch_ns: Clock::here().now_ns(),

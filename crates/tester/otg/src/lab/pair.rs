@@ -38,7 +38,7 @@ pub struct Pair {
     tester: Option<Tester>,
     run: Option<Run>,
     /// The station addresses of the routers of both ports.
-    pub routers: [Option<Mac>; 2],
+    pub routers: Vec<Option<Mac>>,
     /// Whether the next transmission keeps the frames of its ports, and the most bytes of each frame.
     pub capture: Option<RingForm>,
     /// The frames of each port in the last transmission, if they were captured.
@@ -71,7 +71,7 @@ impl Pair {
             stations: stations(ports, all)?,
             tester: None,
             run: None,
-            routers: [None; 2],
+            routers: vec![None; 2],
             capture: None,
             captured: Vec::new(),
             document: None,
@@ -94,7 +94,6 @@ impl Pair {
         let specs = [spec(self.ports[0])?, spec(self.ports[1])?];
         let cannot = |error: &dyn std::fmt::Display| Refusal::failed(error.to_string());
         let opened = ready(&specs, &rules.options, &|line| (rules.log)(line)).map_err(|e| cannot(&e))?;
-        let opened = opened.try_into().map_err(|_| Refusal::failed("a port is missing"))?;
         let mut usual = Traffic::default().ends(&[], None).map_err(|e| cannot(&e))?;
         for (end, station) in usual.iter_mut().zip(&self.stations) {
             if let Some(Station { ip: Some((ip, gateway)), gateway_mac, .. }) = station {
@@ -411,7 +410,7 @@ impl Pair {
         match run.finish() {
             None => self.failure = Some("the transmission has failed: its thread panicked".into()),
             Some(Done { tester, result }) => {
-                self.routers = tester.routers();
+                self.routers = tester.routers().to_vec();
                 self.tester = Some(tester);
                 match result {
                     Err(why) => self.failure = Some(why),
@@ -490,7 +489,7 @@ impl Pair {
             None => self.open_ports(all, rules)?,
         };
         let resolved = tester.resolve_gateways(&|| true);
-        self.routers = tester.routers();
+        self.routers = tester.routers().to_vec();
         self.tester = Some(tester);
         resolved.map_err(|error| Refusal::failed(error.to_string()))
     }

@@ -160,6 +160,7 @@ impl Flow {
         Stream {
             name: self.name.clone(),
             from,
+            to: 1 - from,
             stack: self.stack.clone(),
             sizes: self.sizes.clone(),
             load: RateSpec::Pps(load_pps),

@@ -63,7 +63,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
         latency.add(&direction.latency);
     }
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
-    let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
+    let trial = trial.with_overflow(outcome.overflow);
     let probes = outcome.directions.iter().flat_map(|direction| probes(offer, direction)).collect();
     let trial = Trial { latency_ns: latency.quantiles(), probes, ..trial };
     // For a load that changes, or for as many frames as the port takes, the growth of queues says nothing.
@@ -110,18 +110,25 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             other_traffic: Some(arrived.other_traffic),
         }
     };
-    let all: Fate = outcome.directions.iter().map(fate).sum();
+    let mut all: Fate = outcome.directions.iter().map(fate).sum();
+    // An overflow of no known direction came through, too.
+    let known: u64 = outcome.directions.iter().filter_map(|direction| direction.overflow).sum();
+    all.lost = all.lost.saturating_sub(outcome.overflow.unwrap_or(0).saturating_sub(known));
+    let is_pair = tester.names().len() == 2;
+    let line_pps = tester.line_rate_pps(&offer.load.sizes);
+    // Of two ports, the environment knows the number of directions.
+    let line_pps = line_pps.map(|pps| if is_pair { pps } else { pps * offer.senders().len() as f64 });
     let environment = Environment {
-        bidirectional: offer.directions().len() == 2,
+        bidirectional: is_pair && offer.directions().len() == 2,
         shape: offer.shape.name_unless_default(),
         ..kpps_methods::of_frames(tester.environment(), &offer.load)
     };
     let published = |direction: &DirectionOutcome| {
-        let DirectionOutcome { from, sent, received, latency, series, .. } = direction;
+        let DirectionOutcome { from, to, sent, received, latency, series, .. } = direction;
         let arrived = &received.arrived;
         Direction {
             from: tester.names()[*from].to_owned(),
-            to: tester.names()[1 - from].to_owned(),
+            to: tester.names()[*to].to_owned(),
             sent: sent.frames,
             shortfall: sent.shortfall(),
             delivered: arrived.received.saturating_sub(arrived.corrupted),
@@ -132,7 +139,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             arrival: received.arrival,
             gaps: sent.gaps.as_ref().map(gaps),
             lateness: sent.lateness.map(lateness),
-            flows: flows(tester, *from, &received.flows),
+            flows: flows(tester, (*from, *to), &received.flows),
             streams: streams(offer, direction),
             sizes: sizes(offer, &received.sizes),
             cores: cores(direction),
@@ -141,7 +148,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         }
     };
     let document = DetailedTrial {
-        environment: environment.with_line_rate(tester.line_rate_pps(&offer.load.sizes)),
+        environment: environment.with_line_rate(line_pps),
         load_pps: offer.load.rate.pps(),
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
@@ -182,7 +189,7 @@ fn sent_bps(offer: &Offer, outcome: &Outcome, result: &Trial) -> BitRates {
         add(&offer.load.sizes, result.sent_pps);
     }
     for direction in &outcome.directions {
-        let streams = offer.streams_from(direction.from).zip(&direction.sent.of_streams);
+        let streams = offer.streams_of((direction.from, direction.to)).zip(&direction.sent.of_streams);
         streams.for_each(|((stream, _), sent)| add(&stream.sizes, *sent as f64 / result.seconds));
     }
     all
@@ -265,15 +272,15 @@ impl Playback {
 /// The number of flows that are listed: the worst ones.
 const WORST: usize = 16;
 
-/// The results of the flows from this port, if there are several.
-fn flows(tester: &Tester, from: usize, flows: &[OfFlow]) -> Option<Flows> {
+/// The results of the flows of this direction, if there are several.
+fn flows(tester: &Tester, direction: (usize, usize), flows: &[OfFlow]) -> Option<Flows> {
     let lost = |flow: &OfFlow| flow.sent - flow.received;
     let mean_ns = |flow: &OfFlow| flow.latency.map_or(0, |latency| latency.mean);
     let has_any = |flow: &&OfFlow| lost(flow) + flow.reordered + mean_ns(flow) > 0;
     let mut by_fate: Vec<_> = flows.iter().filter(has_any).copied().collect();
     by_fate.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered, mean_ns(flow))), flow.flow));
     let published = |flow: &OfFlow| FlowCount {
-        flow: tester.flow_name(from, flow.flow),
+        flow: tester.flow_name(direction, flow.flow),
         frames: Carried::of(flow.sent, flow.received),
         reordered: flow.reordered,
         latency_ns: flow.latency,
@@ -310,7 +317,8 @@ fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
             loss: losses.map(|losses| times_of(&losses, begun_ps, (begin, end))),
         }
     };
-    offer.streams_from(direction.from).zip(&direction.received.streams).map(published).collect()
+    let streams = offer.streams_of((direction.from, direction.to));
+    streams.zip(&direction.received.streams).map(published).collect()
 }
 
 /// The work of each core, if there are several.
@@ -347,7 +355,7 @@ fn probes(offer: &Offer, direction: &DirectionOutcome) -> Vec<Probe> {
         lost: of.missing(),
         latency_ns: latency(of),
     };
-    let streams = offer.streams_from(direction.from).zip(&direction.received.streams);
+    let streams = offer.streams_of((direction.from, direction.to)).zip(&direction.received.streams);
     streams.filter(|((stream, _), _)| stream.probe).map(published).collect()
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// A frame that is too long for the format.
-pub fn pcapng_of_all(ports: &[&str; 2], outcome: &Outcome) -> Result<Vec<u8>, PcapError> {
+pub fn pcapng_of_all(ports: &[&str], outcome: &Outcome) -> Result<Vec<u8>, PcapError> {
     let all: Vec<(Words<'_>, &Captured)> = outcome
         .captured
         .iter()
@@ -70,9 +70,9 @@ pub fn received_of(port: &str, captured: &Captured, is_pcapng: bool) -> Result<V
 
 /// The facts from which the words on the frames of a port are made.
 fn words<'c>(at: usize, captured: &'c Captured, outcome: &Outcome) -> Words<'c> {
-    let into = outcome.directions.iter().find(|direction| direction.from == 1 - at);
+    let into = outcome.directions.iter().find(|direction| direction.to == at);
     Words {
-        directions: [at + 1, 2 - at],
+        directions: if at == 0 { [1, 2] } else { [2, 1] },
         leaving: captured.leaving.as_deref(),
         arriving: captured.arriving.as_deref(),
         is_replay: captured.is_replay,
@@ -81,7 +81,7 @@ fn words<'c>(at: usize, captured: &'c Captured, outcome: &Outcome) -> Words<'c> 
 }
 
 /// The capture of a trial between these ports, in `file`, as published; `None` if frames were not captured.
-pub fn capture_all(file: String, ports: &[&str; 2], outcome: &Outcome) -> Option<FullCapture> {
+pub fn capture_all(file: String, ports: &[&str], outcome: &Outcome) -> Option<FullCapture> {
     let form = outcome.captured.first()?.form();
     let of = |(captured, port): (&Captured, &&str)| CapturedPort {
         port: (*port).into(),

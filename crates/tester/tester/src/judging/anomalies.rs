@@ -6,16 +6,15 @@ use kpps_frames::pcap::PcapError;
 use kpps_frames::pcapng::Writer;
 use std::time::Duration;
 
-/// The frames that were kept of a trial between these ports as a pcapng file, in the order of time, each with
+/// The frames that were kept of a trial of these ports as a pcapng file, in the order of time, each with
 /// a comment.
 ///
 /// # Errors
 /// A frame that is too long for the format.
-pub fn pcapng(ports: &[&str; 2], ways: &[DirectionOutcome]) -> Result<Vec<u8>, PcapError> {
-    let arrived_at = |direction: &DirectionOutcome| 1 - direction.from as u32;
+pub fn pcapng(ports: &[&str], ways: &[DirectionOutcome]) -> Result<Vec<u8>, PcapError> {
     let of = |direction| -> Vec<(u32, &AnomalousFrame)> {
         let direction: &DirectionOutcome = direction;
-        direction.received.kept.frames.iter().map(|frame| (arrived_at(direction), frame)).collect()
+        direction.received.kept.frames.iter().map(|frame| (direction.to as u32, frame)).collect()
     };
     let mut frames: Vec<(u32, &AnomalousFrame)> = ways.iter().flat_map(of).collect();
     frames.sort_by_key(|(_, frame)| frame.at_ns);

@@ -29,7 +29,7 @@ use crate::judging::timeline::{ArrivalLine, Timeline};
 use crate::watching::control::StreamReceived;
 use kpps_documents::detail::{Arrival, ArrivalBy};
 use kpps_frames::Templates;
-use kpps_frames::tag::{self, BACK, Tag, TagFormat};
+use kpps_frames::tag::{self, Tag, TagFormat};
 use kpps_methods::{Latency, StandingQueue};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,8 +39,10 @@ const TIMED_STREAMS: usize = 64;
 
 /// The frames of a direction that arrived.
 pub struct Arrivals {
-    /// In the order of their numbers, if there are several.
+    /// In the order of their numbers, which follow each other.
     streams: Vec<StreamArrivals>,
+    /// The number of the first one.
+    first: u16,
     by_stream: bool,
     /// Where the streams' frames have their tags: each place once, the place of the last frame first.
     formats: Vec<TagFormat>,
@@ -78,9 +80,8 @@ impl Arrivals {
         Self::of([(stream, templates, expected)], false, epoch)
     }
 
-    /// For streams of these frames, each with its number and about this many frames. Several streams are
-    /// numbered from 0, without the bit [`BACK`]. `by_stream`: whether the fate of each stream is of
-    /// interest.
+    /// For streams of these frames, each with its number and about this many frames. The numbers follow each
+    /// other. `by_stream`: whether the fate of each stream is of interest.
     pub fn of(
         streams: impl IntoIterator<Item = (u16, Arc<Templates>, u64)>,
         by_stream: bool,
@@ -102,6 +103,7 @@ impl Arrivals {
         Self {
             trial: formats.first().map_or(0, |format| format.trial()),
             formats,
+            first: streams.first().map_or(0, StreamArrivals::number),
             streams,
             by_stream,
             epoch,
@@ -254,7 +256,25 @@ impl Arrivals {
     /// The index of the stream with this number, if it exists.
     #[inline]
     fn index_of(&self, number: u16) -> usize {
-        if self.streams.len() == 1 { 0 } else { usize::from(number & !BACK) }
+        if self.streams.len() == 1 { 0 } else { usize::from(number.wrapping_sub(self.first)) }
+    }
+
+    /// Whether the stream with this number is one of these.
+    pub(crate) fn has_stream(&self, number: u16) -> bool {
+        self.stream_of(number).is_some()
+    }
+
+    /// The number of the stream in the tag of a frame, if it has a tag.
+    pub(crate) fn stream_in(&mut self, frame: &[u8]) -> Option<u16> {
+        self.read(frame).map(|(_, tag, _)| tag.stream)
+    }
+
+    /// How much a frame without a whole tag resembles the frames of a stream, the least value the most.
+    /// `None` if it does not.
+    pub(crate) fn claim(&self, frame: &[u8]) -> Option<impl Ord + use<>> {
+        let is_fragment = || self.streams.iter().any(|stream| stream.is_first_fragment(frame));
+        let best = self.streams.iter().filter_map(|stream| stream.resembles(frame)).min();
+        (best.is_some() || is_fragment()).then_some((best.is_none(), best))
     }
 
     /// The stream with this number.

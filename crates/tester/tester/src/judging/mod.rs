@@ -11,6 +11,7 @@ pub(crate) mod received;
 pub(crate) mod recognised;
 pub(crate) mod seen;
 pub(crate) mod send_times;
+pub(crate) mod senders;
 pub(crate) mod stream;
 pub mod timeline;
 

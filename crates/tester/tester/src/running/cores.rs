@@ -4,7 +4,7 @@ use crate::capturing::ring::Captured;
 use crate::judging::arrivals::Arrivals;
 use crate::judging::received::Received;
 use crate::judging::timeline::Timeline;
-use crate::running::test_port::{Done, OfCore, SentFrames, Task};
+use crate::running::test_port::{Done, OfCore, OfSender, SentFrames, Task};
 use crate::watching::state::TrialState;
 use kpps_ports::port::run::{Gaps, Got, PlanPart, pin_core};
 use kpps_ports::port::{Counters, Trouble};
@@ -16,8 +16,8 @@ pub(crate) enum Came {
     /// None were expected.
     #[default]
     Nothing,
-    /// Frames with tags, whose fate is not settled.
-    Tagged(Box<Arrivals>),
+    /// Frames with tags of each sender, whose fate is not settled.
+    Tagged(Vec<Arrivals>),
     /// Frames of a capture, and how many of each class came.
     Recognised(Box<Received>, Vec<u64>),
 }
@@ -55,7 +55,7 @@ impl CoreWork {
             intended: self.sent.intended.min(most),
             sent: self.sent.frames,
             received: match &self.came {
-                Came::Tagged(arrivals) => arrivals.received(),
+                Came::Tagged(all) => all.iter().map(Arrivals::received).sum(),
                 _ => 0,
             },
             missed: self.counters.and_then(|[before, after]| after.missed_since(&before)),
@@ -123,20 +123,29 @@ pub(crate) fn together(
     }
     let captured = works.iter_mut().find_map(|work| work.captured.take());
     let came = works.iter_mut().map(|work| std::mem::take(&mut work.came)).reduce(both).unwrap_or_default();
-    let from = 1 - task.at;
-    let (received, latency, classes) = match came {
-        Came::Tagged(arrivals) => {
-            let (received, latency) =
-                arrivals.finish_shared(&state.sent_of(from), &state.sent_on_cores(from));
-            (received, latency, Vec::new())
+    let senders = task.expect.iter().map(|expect| expect.from);
+    let (of_senders, classes) = match came {
+        Came::Tagged(all) => {
+            let of = |(from, arrivals): (usize, Arrivals)| {
+                let (received, latency) =
+                    arrivals.finish_shared(&state.sent_to(from, task.at), &state.sent_on_cores(from));
+                OfSender { from, received, latency }
+            };
+            (senders.zip(all).map(of).collect(), Vec::new())
         }
-        Came::Recognised(received, classes) => (*received, Vec::new(), classes),
+        Came::Recognised(received, classes) => {
+            let of = |(from, received): (usize, Box<Received>)| OfSender {
+                from,
+                received: *received,
+                latency: Vec::new(),
+            };
+            (senders.zip([received]).map(of).collect(), classes)
+        }
         Came::Nothing => Default::default(),
     };
     Done {
         sent: all_sent(works, parts, task),
-        received,
-        latency,
+        of_senders,
         classes,
         missed,
         errors,
@@ -153,9 +162,9 @@ pub(crate) fn together(
 /// The frames of two cores.
 fn both(one: Came, other: Came) -> Came {
     match (one, other) {
-        (Came::Tagged(mut one), Came::Tagged(other)) => {
-            one.add(*other);
-            Came::Tagged(one)
+        (Came::Tagged(mut all), Came::Tagged(others)) => {
+            all.iter_mut().zip(others).for_each(|(one, other)| one.add(other));
+            Came::Tagged(all)
         }
         (Came::Nothing, other) => other,
         (one, _) => one,

@@ -18,7 +18,7 @@ impl Tester {
     /// [`Error::Calibration`].
     pub fn sender(&self, offer: &Offer, calibrations: &[PathBuf]) -> Result<Option<Sender>, Error> {
         let Rate::Pps(offered_pps) = offer.load.rate else { return Ok(None) };
-        let directions = offer.directions().len();
+        let directions = offer.senders().len();
         let (ceilings_pps, source): (Vec<f64>, _) = match calibrations {
             [] => return Ok(None),
             files if files.len() == directions => {

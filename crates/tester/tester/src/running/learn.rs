@@ -39,12 +39,12 @@ impl Patience {
     }
 }
 
-/// One end of the path: a port's addresses, and the next hop of its frames.
+/// One end of paths: a port's addresses, and the next hop of its frames.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     /// The port as a station.
     pub station: Station,
-    /// The router that its frames go to. Without one they go to the other end.
+    /// The router that its frames go to. Without one they go to the other end of each path.
     pub gateway: Option<IpAddr>,
     /// The next hop's station address, if it is known beforehand.
     pub to: Option<Mac>,
@@ -121,55 +121,69 @@ const AT_ONCE: usize = 64;
 const PATH: u16 = 2;
 const FLOWS: u16 = 3;
 
-/// The tags of the frames that arrive at each port, and where their innermost frames begin.
-pub(crate) type TagFormats = [(TagFormat, usize); 2];
+/// The tags of the frames that arrive at a port, and where their innermost frames begin.
+pub(crate) type ArrivalFormat = (TagFormat, usize);
 
-/// A learning frame from a port to a next hop and an address of the other end, counted from 0.
-pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, (u32, Tag)) -> Option<Vec<u8>> + 'p;
+/// A direction: the index of the port that sends, and that of the port that receives.
+pub(crate) type Direction = (usize, usize);
 
-/// The station addresses of the next hops that need not be resolved.
-pub(crate) fn known_hops(ends: &[End; 2]) -> [Option<Mac>; 2] {
-    [0, 1].map(|at: usize| match (ends[at].to, ends[at].gateway) {
+/// A learning frame in a direction, to a next hop and an address of the other end, counted from 0.
+pub(crate) type Probe<'p> = dyn Fn(Direction, Mac, u32, (u32, Tag)) -> Option<Vec<u8>> + 'p;
+
+/// The station address of the next hop in a direction: `to` has those of the next hops that the ends send to
+/// in all directions. `None` for a router that has not answered.
+pub(crate) fn next_hop(ends: &[End], to: &[Option<Mac>], (from, other): Direction) -> Option<Mac> {
+    match (to[from], ends[from].gateway) {
         (Some(mac), _) => Some(mac),
-        (None, None) => Some(ends[1 - at].station.mac),
+        (None, None) => Some(ends[other].station.mac),
         (None, Some(_)) => None,
-    })
+    }
 }
 
-/// Announces both ends, resolves the next hop of each, and sends frames of `trial`, which is that of
-/// `formats`, until one has arrived in each direction (from, to). Returns the station addresses of the next
-/// hops, `None` for a router that did not answer, and whether all directions are open.
+/// The number of a direction among all those of its sender, for learning frames.
+fn number((from, to): Direction, ports: usize) -> u64 {
+    let other = if to > from { to - 1 } else { to };
+    (from * (ports - 1) + other) as u64
+}
+
+/// Announces all ends, resolves the next hop of each, and sends frames of `trial`, which is that of
+/// `formats`, until one has arrived in each direction. Returns the station addresses of the next hops that
+/// ends have for all directions, `None` for a router that did not answer, and whether all directions are
+/// open.
 pub(crate) fn learn(
-    ports: &mut [Box<dyn TestPort>; 2],
-    (ends, formats): (&[End; 2], &TagFormats),
-    (directions, probe): (&[(usize, usize)], &Probe<'_>),
+    ports: &mut [Box<dyn TestPort>],
+    (ends, formats): (&[End], &[ArrivalFormat]),
+    (directions, probe): (&[Direction], &Probe<'_>),
     trial: u32,
     go_on: &dyn Fn() -> bool,
-) -> Result<([Option<Mac>; 2], bool), Trouble> {
-    let mut to = known_hops(ends);
-    let mut through = [false; 2];
+) -> Result<(Vec<Option<Mac>>, bool), Trouble> {
+    let mut to: Vec<_> = ends.iter().map(|end| end.to).collect();
+    let mut through = vec![false; directions.len()];
     // Each address once, the first one last, and that again until a frame has arrived.
-    let mut left = [0, 1].map(|from| ends[1 - from].ips.count().clamp(1, DESTINATIONS));
+    let addresses = |(_, other): &Direction| ends[*other].ips.count().clamp(1, DESTINATIONS);
+    let mut left: Vec<_> = directions.iter().map(addresses).collect();
+    let count = ports.len();
     let mut patience = Patience::new();
     ask(ports, ends, &to)?;
     let mut next = None;
     while patience.lasts() && go_on() {
         let again = next.is_none_or(|next| Instant::now() >= next);
         // Soon after the ports' queues were emptied: others' frames may fill them again.
-        for &(from, _) in directions {
-            let Some(mac) = to[from].filter(|_| again || left[from] > 0) else { continue };
-            let tag = (trial, Tag { stream: PATH, sequence: from as u64, sent_ps: 0 });
-            let all = left[from].max(1);
+        for (&direction, left) in directions.iter().zip(&mut left) {
+            let hop = next_hop(ends, &to, direction);
+            let Some(mac) = hop.filter(|_| again || *left > 0) else { continue };
+            let tag = (trial, Tag { stream: PATH, sequence: number(direction, count), sent_ps: 0 });
+            let all = (*left).max(1);
             let some: Vec<_> = (0..all).rev().take(AT_ONCE).collect();
             let (whose, frames): (Vec<_>, Vec<_>) = some
                 .iter()
-                .filter_map(|&destination| Some((destination, probe(from, mac, destination, tag)?)))
+                .filter_map(|&destination| Some((destination, probe(direction, mac, destination, tag)?)))
                 .unzip();
-            let sent = ports[from].send_now(&frames)?;
+            let sent = ports[direction.0].send_now(&frames)?;
             // Frames for which there was no room are next.
             let rest = whose.get(sent).map_or(all - some.len() as u32, |first| first + 1);
-            if rest < left[from] {
-                left[from] = rest;
+            if rest < *left {
+                *left = rest;
                 patience = Patience::new();
             }
         }
@@ -178,11 +192,15 @@ pub(crate) fn learn(
         }
         let mut note = |at: usize, _: &[u8], tag: Tag| {
             let is_ours = tag.stream == PATH;
-            through[at] |= is_ours && tag.sequence as usize == 1 - at;
+            // A bridge may flood the frames of other directions to this port.
+            let is_here = |it: &Direction| it.1 == at && number(*it, count) == tag.sequence;
+            for (_, through) in directions.iter().zip(&mut through).filter(|(it, _)| is_ours && is_here(it)) {
+                *through = true;
+            }
             is_ours
         };
         receive_and_answer(ports, (ends, formats), &mut to, &mut note)?;
-        if directions.iter().all(|&(from, other)| through[other] && left[from] == 0) {
+        if through.iter().all(|through| *through) && left.iter().all(|left| *left == 0) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
             let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == PATH;
@@ -196,16 +214,16 @@ pub(crate) fn learn(
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    Ok((to, directions.iter().all(|&(_, other)| through[other])))
+    Ok((to, through.iter().all(|through| *through)))
 }
 
 /// Sends the first frame of each flow from the first port, until each has arrived at the second. Returns the
 /// flows as they arrived there. A flow is `None` if its frame did not arrive within two seconds after the
 /// last frame that did.
 pub(crate) fn learn_flows(
-    ports: &mut [Box<dyn TestPort>; 2],
-    ends: &[End; 2],
-    (flows, options, formats): (&[Flow<IpAddr>], &TemplateOptions<'_>, &TagFormats),
+    ports: &mut [Box<dyn TestPort>],
+    ends: &[End],
+    (flows, options, formats): (&[Flow<IpAddr>], &TemplateOptions<'_>, &[ArrivalFormat]),
     trial: u32,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Option<Flow<IpAddr>>>, Trouble> {
@@ -230,7 +248,7 @@ pub(crate) fn learn_flows(
                 }
                 is_ours
             };
-            receive_and_answer(ports, (ends, formats), &mut [None; 2], &mut note)?;
+            receive_and_answer(ports, (ends, formats), &mut vec![None; ends.len()], &mut note)?;
         }
         if missing < before {
             patience = Patience::new();
@@ -244,20 +262,21 @@ pub(crate) fn learn_flows(
 
 /// The station addresses of the routers that the ends send to; `None` for a router that does not answer.
 pub(crate) fn resolve(
-    ports: &mut [Box<dyn TestPort>; 2],
-    ends: &[End; 2],
+    ports: &mut [Box<dyn TestPort>],
+    ends: &[End],
     go_on: &dyn Fn() -> bool,
-) -> Result<[Option<Mac>; 2], Trouble> {
-    let mut to = [None; 2];
+) -> Result<Vec<Option<Mac>>, Trouble> {
+    let mut to = vec![None; ends.len()];
+    let formats = vec![ArrivalFormat::default(); ends.len()];
     let mut patience = Patience::new();
     let mut next = Instant::now();
-    let is_open = |at: usize, to: &[Option<Mac>; 2]| ends[at].gateway.is_some() && to[at].is_none();
-    while (0..2).any(|at| is_open(at, &to)) && patience.lasts() && go_on() {
+    let is_open = |(end, to): (&End, &Option<Mac>)| end.gateway.is_some() && to.is_none();
+    while ends.iter().zip(&to).any(is_open) && patience.lasts() && go_on() {
         if Instant::now() >= next {
             next = Instant::now() + AGAIN;
             ask(ports, ends, &to)?;
         }
-        receive_and_answer(ports, (ends, &TagFormats::default()), &mut to, &mut |_, _, _| false)?;
+        receive_and_answer(ports, (ends, &formats), &mut to, &mut |_, _, _| false)?;
         std::thread::sleep(Duration::from_micros(200));
     }
     Ok(to)
@@ -265,13 +284,13 @@ pub(crate) fn resolve(
 
 /// Takes the frames that have come since the paths were learned, and answers questions: frames that wait in a
 /// port's queue leave less room for the frames of the trial.
-pub(crate) fn clear(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2]) -> Result<(), Trouble> {
-    let formats = &TagFormats::default();
-    receive_and_answer(ports, (ends, formats), &mut [None; 2], &mut |_, _, _| false).map(drop)
+pub(crate) fn clear(ports: &mut [Box<dyn TestPort>], ends: &[End]) -> Result<(), Trouble> {
+    let formats = vec![ArrivalFormat::default(); ends.len()];
+    receive_and_answer(ports, (ends, &formats), &mut vec![None; ends.len()], &mut |_, _, _| false).map(drop)
 }
 
-/// Announces both ends, and asks for the station addresses of routers that are not in `to`.
-fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2]) -> Result<(), Trouble> {
+/// Announces all ends, and asks for the station addresses of routers that are not in `to`.
+fn ask(ports: &mut [Box<dyn TestPort>], ends: &[End], to: &[Option<Mac>]) -> Result<(), Trouble> {
     for (at, port) in ports.iter_mut().enumerate() {
         let station = ends[at].station;
         let unknown = ends[at].gateway.filter(|_| to[at].is_none());
@@ -281,13 +300,13 @@ fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2
     Ok(())
 }
 
-/// Receives from both ports and answers questions. `note` gets the port, bytes and tag of each test frame,
+/// Receives from all ports and answers questions. `note` gets the port, bytes and tag of each test frame,
 /// and returns whether it is one of this trial. Returns whether such a frame, or a question, has come. Pings
 /// do not count: they may never end.
 fn receive_and_answer(
-    ports: &mut [Box<dyn TestPort>; 2],
-    (ends, formats): (&[End; 2], &TagFormats),
-    to: &mut [Option<Mac>; 2],
+    ports: &mut [Box<dyn TestPort>],
+    (ends, formats): (&[End], &[ArrivalFormat]),
+    to: &mut [Option<Mac>],
     note: &mut dyn FnMut(usize, &[u8], Tag) -> bool,
 ) -> Result<bool, Trouble> {
     let mut any = false;

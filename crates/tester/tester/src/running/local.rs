@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::judging::arrivals::Arrivals;
 use crate::judging::kept::Noted;
 use crate::judging::recognised::Recognised;
+use crate::judging::senders::Judges;
 use crate::judging::timeline::Timeline;
 use crate::running::attend::{Attended, send_one};
 #[cfg(target_os = "linux")]
@@ -239,7 +240,7 @@ fn core_work<P: Port>(port: &mut P, core: &CoreTask<'_>, ring: Option<(Ring, [u6
             return CoreWork::failed(report.state(), trouble);
         }
     };
-    let mut incoming = task.expect.as_ref().map(|expect| Incoming::new(task, expect, epoch, core.is_alone));
+    let mut incoming = Incoming::of(task, epoch, core.is_alone);
     let mut counting = Counting::new(task, epoch, before);
     let ring = ring.map(|(mut ring, before)| {
         ring.begin();
@@ -266,8 +267,10 @@ fn core_work<P: Port>(port: &mut P, core: &CoreTask<'_>, ring: Option<(Ring, [u6
     let came = match incoming {
         Some(Incoming::Tagged(mut arrivals)) => {
             merge(arrivals.take_line());
-            Came::Tagged(Box::new(arrivals))
+            Came::Tagged(vec![arrivals])
         }
+        // Their intervals are not counted.
+        Some(Incoming::OfSeveral(judges)) => Came::Tagged(judges.into_all()),
         Some(Incoming::Recognised(recognised)) => {
             let (received, classes) = recognised.finish();
             Came::Recognised(Box::new(received), classes)
@@ -306,9 +309,9 @@ fn captured(
         epoch_ns: ring.time_of(epoch),
         ring,
         leaving: task.plan.as_ref().and_then(|plan| Some(plan.streams.first()?.frames.clone())),
-        arriving: task.expect.as_ref().and_then(|expect| Some(expect.streams.first()?.frames.clone())),
+        arriving: task.expect.first().and_then(|expect| Some(expect.streams.first()?.frames.clone())),
         is_replay: task.plan.as_ref().is_some_and(|plan| plan.as_they_are)
-            || task.expect.as_ref().is_some_and(|expect| expect.recognise.is_some()),
+            || task.expect.iter().any(|expect| expect.recognise.is_some()),
         received,
         sent,
     }
@@ -581,23 +584,33 @@ impl Counting {
 /// The counting of received frames.
 #[expect(clippy::large_enum_variant, reason = "a port has one")]
 enum Incoming {
+    /// Frames of one sender.
     Tagged(Arrivals),
+    /// Frames of several senders.
+    OfSeveral(Judges),
     Recognised(Recognised),
 }
 
 impl Incoming {
+    /// For the frames that a port receives in a trial; `None` if it receives none.
+    fn of(task: &Task, epoch: Instant, is_alone: bool) -> Option<Self> {
+        match &task.expect[..] {
+            [] => None,
+            [only] => Some(Self::new(task, only, epoch, is_alone)),
+            all => {
+                let judges = all.iter().map(|expect| arrivals(task, expect, epoch));
+                Some(Self::OfSeveral(Judges::new(judges.collect())))
+            }
+        }
+    }
+
     fn new(task: &Task, expect: &Expect, epoch: Instant, is_alone: bool) -> Self {
         if let Some(classes) = &expect.recognise {
             let count = expect.streams.iter().map(|stream| stream.count).sum();
             let recognised = Recognised::new(classes.clone(), count);
             return Self::Recognised(if expect.keep { recognised.keeping() } else { recognised });
         }
-        let margin = Duration::from_nanos(expect.margin_ns);
-        let from = epoch.checked_sub(margin).unwrap_or(epoch);
-        let streams = expect.streams.iter().map(|it| (it.stream, it.frames.clone(), it.count));
-        let arrivals = Arrivals::of(streams, expect.by_stream, from)
-            .in_parts(expect.parts, task.duration)
-            .in_intervals(task.every, expect.margin_ns);
+        let arrivals = arrivals(task, expect, epoch);
         let arrivals = if is_alone { arrivals } else { arrivals.beside_others() };
         Self::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
     }
@@ -606,6 +619,7 @@ impl Incoming {
     fn noting(self) -> Self {
         match self {
             Self::Tagged(arrivals) => Self::Tagged(arrivals.noting()),
+            Self::OfSeveral(judges) => Self::OfSeveral(judges),
             Self::Recognised(recognised) => Self::Recognised(recognised.noting()),
         }
     }
@@ -614,13 +628,16 @@ impl Incoming {
     fn judged(&mut self, frame: &[u8]) -> Noted {
         match self {
             Self::Tagged(arrivals) => arrivals.judged(frame),
+            Self::OfSeveral(_) => Noted::default(),
             Self::Recognised(recognised) => recognised.judged(),
         }
     }
 
     fn burst(&mut self) {
-        if let Self::Tagged(arrivals) = self {
-            arrivals.burst();
+        match self {
+            Self::Tagged(arrivals) => arrivals.burst(),
+            Self::OfSeveral(judges) => judges.burst(),
+            Self::Recognised(_) => {}
         }
     }
 
@@ -628,6 +645,7 @@ impl Incoming {
     fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         match self {
             Self::Tagged(arrivals) => arrivals.take(frame, stamp),
+            Self::OfSeveral(judges) => judges.take(frame, stamp),
             Self::Recognised(recognised) => recognised.take(frame, stamp),
         }
     }
@@ -635,9 +653,20 @@ impl Incoming {
     fn count(&self) -> u64 {
         match self {
             Self::Tagged(arrivals) => arrivals.received(),
+            Self::OfSeveral(judges) => judges.received(),
             Self::Recognised(recognised) => recognised.received(),
         }
     }
+}
+
+/// The judge of the frames of one sender.
+fn arrivals(task: &Task, expect: &Expect, epoch: Instant) -> Arrivals {
+    let margin = Duration::from_nanos(expect.margin_ns);
+    let from = epoch.checked_sub(margin).unwrap_or(epoch);
+    let streams = expect.streams.iter().map(|it| (it.stream, it.frames.clone(), it.count));
+    Arrivals::of(streams, expect.by_stream, from)
+        .in_parts(expect.parts, task.duration)
+        .in_intervals(task.every, expect.margin_ns)
 }
 
 /// The frames that a port has sent, its work in each interval, and its failure.
@@ -655,6 +684,7 @@ fn work<P: Port, T: Tape>(
     let state = report.state();
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
     let (mut calls, mut seen) = (0_u32, 0);
+    let sender = task.expect.first().map(|expect| expect.from);
     let mut listen = |port: &mut P| {
         let mut answers = Vec::new();
         if let Some(incoming) = incoming {
@@ -683,11 +713,11 @@ fn work<P: Port, T: Tape>(
         {
             arrivals.follow(gain);
         }
-        if let Some(control) = state.control()
+        if let (Some(control), Some(sender)) = (state.control(), sender)
             && let (Some(question), Some(Incoming::Tagged(arrivals))) =
-                (control.asks_receiver(1 - task.at), &*incoming)
+                (control.asks_receiver(sender), &*incoming)
         {
-            control.received(1 - task.at, question, arrivals.of_streams());
+            control.received(sender, question, arrivals.of_streams());
         }
         if taken == 0 || calls.is_multiple_of(32) {
             counting.look(port, incoming.as_ref(), &report)?;
@@ -715,8 +745,10 @@ fn work<P: Port, T: Tape>(
         trouble = Some(lost);
         state.abandon();
     }
-    if let (Some(control), Some(Incoming::Tagged(arrivals))) = (state.control(), &*incoming) {
-        control.has_received(1 - task.at, arrivals.of_streams());
+    if let (Some(control), Some(sender), Some(Incoming::Tagged(arrivals))) =
+        (state.control(), sender, &*incoming)
+    {
+        control.has_received(sender, arrivals.of_streams());
     }
     (sent, line, trouble)
 }

@@ -1,4 +1,4 @@
-//! How a trial is run: the traffic, the two ports, the threads of a run, and the tester that has them.
+//! How a trial is run: the traffic, the ports, the threads of a run, and the tester that has them.
 
 pub(crate) mod attend;
 pub(crate) mod calibrate;
@@ -24,10 +24,12 @@ pub use local::{LocalHost, LocalPort, interface, is_link_up};
 pub use retry::undisturbed;
 pub use run::{RunStart, all_arrived, app_run, offered, streams};
 pub use shape::{check as check_shape, shape};
-pub use streams::{MOST_STREAMS, Stream, parse_streams, read_streams, sizes_of_streams, streams_pps};
+pub use streams::{
+    MOST_PORTS, MOST_STREAMS, Stream, full_mesh, parse_streams, read_streams, sizes_of_streams, streams_pps,
+};
 pub use template::{Template, template};
 pub use test_port::{
-    Allowed, Done, Expect, ExpectedStream, Host, LiveCounts, OfCore, SentFrames, Task, TestPort,
+    Allowed, Done, Expect, ExpectedStream, Host, LiveCounts, OfCore, OfSender, SentFrames, Task, TestPort,
 };
 pub use testbed::PortsTestbed;
 pub use traffic::{Traffic, numbers};

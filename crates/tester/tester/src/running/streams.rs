@@ -9,20 +9,24 @@ use kpps_frames::{Mix, Size, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::port::run::Shape;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-/// The most streams of a direction.
+/// The most streams from a port. All ports together have twice as many at most.
 pub const MOST_STREAMS: usize = 10_000;
+/// The most ports of a trial.
+pub const MOST_PORTS: usize = 16;
 
 /// A stream of a trial: frames with their own headers, at their own rate and time.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// Its name in results.
     pub name: String,
-    /// The port that sends it: 0 or 1.
+    /// The index of the port that sends it.
     pub from: usize,
+    /// The index of the port that receives it.
+    pub to: usize,
     /// Its headers.
     pub stack: Stack,
     /// The sizes of its frames.
@@ -68,36 +72,66 @@ impl Stream {
     }
 }
 
-/// The streams whose rates add up to the load: those from the first port, or from the second if there are
-/// none. Probes are no part of it.
+/// The streams whose rates add up to the load: those from the first port that sends any. Probes are no part
+/// of it.
 fn of_load(streams: &[Stream]) -> impl Iterator<Item = &Stream> {
-    let mut parts = streams.iter().filter(|stream| !stream.probe);
-    let from = usize::from(parts.all(|stream| stream.from == 1));
-    streams.iter().filter(move |stream| stream.from == from && !stream.probe)
+    let parts = streams.iter().filter(|stream| !stream.probe);
+    let from = parts.clone().map(|stream| stream.from).min();
+    parts.filter(move |stream| Some(stream.from) == from)
 }
 
-/// The load of streams in frames per second: the sum of the rates of those from the first port, or from the
-/// second if there are none.
+/// The load of streams in frames per second: the sum of the rates of those from the first port that sends
+/// any.
 pub fn streams_pps(streams: &[Stream]) -> f64 {
     of_load(streams).map(Stream::pps).sum()
 }
 
-/// The load at which the streams of one direction fill a link of this speed in bit/s, in frames per second.
+/// The load at which the streams from one port fill a link of this speed in bit/s, in frames per second.
 pub(crate) fn streams_line_pps(streams: &[Stream], bits_per_s: u64) -> f64 {
     let bits = |from: usize, probe: bool| -> f64 {
         let of = streams.iter().filter(|stream| stream.from == from && stream.probe == probe);
         of.map(|stream| stream.sizes.l1_bits_per_s(stream.pps())).sum()
     };
     // Probes leave the rest of the link to the load.
-    let most = [0, 1].map(|from| {
+    let most = |from: usize| {
         (bits_per_s as f64 - bits(from, true)).max(0.0) / bits(from, false).max(f64::MIN_POSITIVE)
-    });
-    streams_pps(streams) * most[0].min(most[1])
+    };
+    let senders: BTreeSet<_> = streams.iter().map(|stream| stream.from).collect();
+    streams_pps(streams) * senders.into_iter().map(most).fold(f64::INFINITY, f64::min)
 }
 
 /// The sizes of the frames of the streams whose rates add up to the load. `None` without streams.
 pub fn sizes_of_streams(streams: &[Stream]) -> Option<Mix> {
     sizes_of(of_load(streams).map(|stream| (stream, stream.pps())))
+}
+
+/// The streams of a full mesh of ports (RFC 2889, 5.1): each sends frames of these sizes to all others in
+/// turn, the first to the next port. All have the same rate.
+pub fn full_mesh(ports: usize, sizes: &Mix, is_ipv4: bool) -> Vec<Stream> {
+    let names = ["ethernet", if is_ipv4 { "ipv4" } else { "ipv6" }, "udp"];
+    let Ok(stack) = Stack::read(&names.join("/")) else { return Vec::new() };
+    let others = ports.saturating_sub(1);
+    let stream = |from: usize, turn: usize| {
+        let to = (from + 1 + turn) % ports;
+        Stream {
+            name: format!("port {} to port {}", from + 1, to + 1),
+            from,
+            to,
+            stack: stack.clone(),
+            sizes: sizes.clone(),
+            load: RateSpec::Pps(1.0),
+            shape: Shape::Constant,
+            start: Duration::ZERO,
+            phase: turn as f64 / others as f64,
+            duration: None,
+            count: None,
+            probe: false,
+        }
+    };
+    (0..ports)
+        .flat_map(|from| (0..others).map(move |turn| (from, turn)))
+        .map(|(from, turn)| stream(from, turn))
+        .collect()
 }
 
 /// A file of streams.
@@ -113,6 +147,7 @@ struct File {
 struct Described {
     name: Option<String>,
     from: Option<u8>,
+    to: Option<u8>,
     headers: Option<String>,
     size: Option<toml::Value>,
     load: String,
@@ -130,23 +165,23 @@ struct Described {
     each: toml::Table,
 }
 
-/// Reads a file of streams.
+/// Reads a file of streams between this number of ports.
 ///
 /// # Errors
 /// The mistake and its place, in one line.
-pub fn read_streams(path: &Path) -> Result<Vec<Stream>, String> {
+pub fn read_streams(path: &Path, ports: usize) -> Result<Vec<Stream>, String> {
     let place = path.display();
     let text = std::fs::read_to_string(path).map_err(|why| format!("cannot read {place}: {why}"))?;
-    parse_streams(&text).map_err(|why| format!("{place}: {why}"))
+    parse_streams(&text, ports).map_err(|why| format!("{place}: {why}"))
 }
 
-/// The streams that a text describes.
+/// The streams between this number of ports that a text describes.
 ///
 /// # Errors
 /// The mistake and its place, in one line.
-pub fn parse_streams(text: &str) -> Result<Vec<Stream>, String> {
+pub fn parse_streams(text: &str, ports: usize) -> Result<Vec<Stream>, String> {
     let file: File = toml::from_str(text).map_err(|why| in_one_line(&why, text))?;
-    let (mut all, mut counts) = (Vec::new(), [0; 2]);
+    let (mut all, mut counts) = (Vec::new(), vec![0; ports]);
     for (n, described) in file.stream.iter().enumerate() {
         let name = described.name.clone().unwrap_or_else(|| format!("stream {}", n + 1));
         let copies = described.copies.unwrap_or(1);
@@ -156,7 +191,7 @@ pub fn parse_streams(text: &str) -> Result<Vec<Stream>, String> {
         }
         let stack = described.stack().map_err(wrong)?;
         for copy in 0..copies {
-            let mut stream = described.stream(&stack, copy).map_err(wrong)?;
+            let mut stream = described.stream(&stack, copy, ports).map_err(wrong)?;
             // Copies begin one after the other within a gap, and chance is another one for each stream.
             stream.phase = f64::from(copy) / f64::from(copies);
             if let Shape::Poisson { seed } = &mut stream.shape {
@@ -172,6 +207,9 @@ pub fn parse_streams(text: &str) -> Result<Vec<Stream>, String> {
                 ));
             }
             all.push(stream);
+            if all.len() > 2 * MOST_STREAMS {
+                return Err(format!("there are more than {} streams", 2 * MOST_STREAMS));
+            }
         }
     }
     if all.is_empty() {
@@ -204,8 +242,27 @@ impl Described {
         Ok(stack)
     }
 
+    /// The ports that send and receive it.
+    fn direction(&self, ports: usize) -> Result<(usize, usize), String> {
+        let numbers = if ports == 2 { "1 or 2".to_owned() } else { format!("1 to {ports}") };
+        let port = |name: &str, number: u8, does: &str| match usize::from(number) {
+            number if (1..=ports).contains(&number) => Ok(number - 1),
+            other => Err(format!("{name}: {other}: give {numbers}, the port that {does}")),
+        };
+        let from = port("from", self.from.unwrap_or(1), "sends")?;
+        let to = match self.to {
+            Some(to) => port("to", to, "receives")?,
+            None if ports == 2 => 1 - from,
+            None => return Err(format!("to: give {numbers}, the port that receives")),
+        };
+        match from == to {
+            true => Err(format!("to: {}: it is the port that sends: give another one", to + 1)),
+            false => Ok((from, to)),
+        }
+    }
+
     /// The stream, or a copy of it.
-    fn stream(&self, stack: &Stack, copy: u32) -> Result<Stream, String> {
+    fn stream(&self, stack: &Stack, copy: u32, ports: usize) -> Result<Stream, String> {
         let key = |name: &str| {
             let name = name.to_owned();
             move |why: String| format!("{name}: {why}")
@@ -223,11 +280,7 @@ impl Described {
             Some("product") => Combine::Product,
             Some(other) => return Err(format!("combine: '{other}': give lockstep or product")),
         };
-        let from = match self.from {
-            None | Some(1) => 0,
-            Some(2) => 1,
-            Some(other) => return Err(format!("from: {other}: give 1 or 2, the port that sends")),
-        };
+        let (from, to) = self.direction(ports)?;
         let sizes = match &self.size {
             None => Mix::fixed(stack.least().max(Size::MIN)),
             Some(toml::Value::Integer(bytes)) => units::sizes(&bytes.to_string()).map_err(key("size"))?,
@@ -248,6 +301,7 @@ impl Described {
         Ok(Stream {
             name: String::new(),
             from,
+            to,
             stack: stack.combined(combine),
             sizes,
             load,
@@ -380,6 +434,7 @@ mod tests {
             size = "imix-csit"
             each = { "ipv4.src" = "10.1.0.1-10.1.0.3" }
             "#,
+            2,
         )
         .unwrap();
         let names: Vec<_> = all.iter().map(|stream| stream.name.as_str()).collect();
@@ -424,9 +479,49 @@ mod tests {
             ("[[stream]]\nload = \"1kpps\"\nfields = {\"ipv4.id\" = {random = \"1-9\", step = 2}}", "'step'"),
             ("[[stream]]\nload = \"1kpps\"\nfields = {\"tcp.sport\" = 1}", "the stack is ethernet/ipv4/udp"),
         ] {
-            let Err(why) = parse_streams(text) else { panic!("{text} has no mistake") };
+            let Err(why) = parse_streams(text, 2) else { panic!("{text} has no mistake") };
             assert!(why.contains(said) && !why.contains('\n'), "{text:?}: {why}");
         }
-        assert!(read_streams(Path::new("/nowhere.toml")).unwrap_err().contains("cannot read /nowhere.toml"));
+        assert!(
+            read_streams(Path::new("/nowhere.toml"), 2).unwrap_err().contains("cannot read /nowhere.toml")
+        );
+    }
+
+    /// Between more than two ports each stream says where it goes.
+    #[test]
+    fn streams_have_a_receiver() {
+        let text = |rest: &str| format!("[[stream]]\nload = \"1kpps\"\n{rest}");
+        let ports = |text: &str, count| {
+            let all = parse_streams(text, count).unwrap();
+            (all[0].from, all[0].to)
+        };
+        assert_eq!((ports(&text(""), 2), ports(&text("from = 2"), 2)), ((0, 1), (1, 0)));
+        assert_eq!(ports(&text("from = 2\nto = 1"), 2), (1, 0));
+        assert_eq!((ports(&text("to = 3"), 3), ports(&text("from = 4\nto = 2"), 4)), ((0, 2), (3, 1)));
+        for (rest, count, said) in [
+            ("", 3, "to: give 1 to 3, the port that receives"),
+            ("to = 4", 3, "to: 4: give 1 to 3"),
+            ("from = 0\nto = 2", 3, "from: 0: give 1 to 3, the port that sends"),
+            ("from = 2\nto = 2", 3, "to: 2: it is the port that sends"),
+            ("to = 1", 2, "to: 1: it is the port that sends"),
+            ("to = 3", 2, "to: 3: give 1 or 2"),
+        ] {
+            let Err(why) = parse_streams(&text(rest), count) else { panic!("{rest} has no mistake") };
+            assert!(why.starts_with("stream 1 (stream 1): ") && why.contains(said), "{rest}: {why}");
+        }
+    }
+
+    /// In a full mesh no two ports send to the same one at the same time, and each load is divided evenly.
+    #[test]
+    fn a_full_mesh_is_sent_in_turn() {
+        let all = full_mesh(4, &Mix::fixed(Size::MIN), true);
+        let turns: Vec<_> = all.iter().map(|it| (it.from, it.to, it.phase)).collect();
+        assert_eq!(turns[..4], [(0, 1, 0.0), (0, 2, 1.0 / 3.0), (0, 3, 2.0 / 3.0), (1, 2, 0.0)]);
+        for phase in [0.0, 1.0 / 3.0, 2.0 / 3.0] {
+            let to: BTreeSet<_> = turns.iter().filter(|it| it.2 == phase).map(|it| it.1).collect();
+            assert_eq!(to.len(), 4);
+        }
+        assert!(all.len() == 12 && all.iter().all(|it| it.from != it.to));
+        assert_eq!(streams_pps(&all), 3.0);
     }
 }

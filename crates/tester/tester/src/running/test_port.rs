@@ -64,14 +64,14 @@ impl Allowed {
 /// A port's part in a trial.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Its index: 0 or 1.
+    /// Its index.
     pub at: usize,
     /// Its station, which answers questions.
     pub station: Station,
     /// The frames that it sends. Times are counted from `epoch_ns` whatever the plan says.
     pub plan: Option<SendPlan>,
-    /// The frames that it receives.
-    pub expect: Option<Expect>,
+    /// The frames that it receives, by the port that sends them.
+    pub expect: Vec<Expect>,
     /// How long frames are sent.
     pub duration: Duration,
     /// How long frames may still arrive after the last one was sent.
@@ -84,10 +84,12 @@ pub struct Task {
     pub follower: Option<Follower>,
 }
 
-/// The frames that a port receives in a trial.
+/// The frames that a port receives from another one in a trial.
 #[derive(Clone, Debug)]
 pub struct Expect {
-    /// The streams. Several are numbered from 0, without the bit [`BACK`](kpps_frames::tag::BACK).
+    /// The index of the port that sends them.
+    pub from: usize,
+    /// The streams. Their numbers follow each other.
     pub streams: Vec<ExpectedStream>,
     /// Whether the fate of each stream is reported.
     pub by_stream: bool,
@@ -117,10 +119,8 @@ pub struct ExpectedStream {
 pub struct Done {
     /// The frames that it sent.
     pub sent: SentFrames,
-    /// The frames that it received.
-    pub received: Received,
-    /// Their times from sending to receiving, in parts, with their margin.
-    pub latency: Vec<Latency>,
+    /// The frames that it received from each sender. A sender whose frames are unknown is missing.
+    pub of_senders: Vec<OfSender>,
     /// For frames without tags, how many of each class arrived ([`Classes::tally`]).
     pub classes: Vec<u64>,
     /// Receive overflow (tester): frames that found the port's queue full, if the port counts them.
@@ -141,6 +141,17 @@ pub struct Done {
     pub trouble: Option<Trouble>,
     /// Impossible results from another host, in words. They are left out.
     pub unbelievable: Vec<String>,
+}
+
+/// The frames that a port has received from another one in a trial.
+#[derive(Default)]
+pub struct OfSender {
+    /// The index of the port that sent them.
+    pub from: usize,
+    /// The frames.
+    pub received: Received,
+    /// Their times from sending to receiving, in parts, with their margin.
+    pub latency: Vec<Latency>,
 }
 
 impl Done {
@@ -272,7 +283,7 @@ pub trait TestPort: Send {
     fn read_clock(&mut self) -> Result<Reading, Trouble> {
         Ok(Reading::here())
     }
-    /// Does its part of a trial, together with the other port. The results are returned in any case.
+    /// Does its part of a trial, together with the other ports. The results are returned in any case.
     fn work(&mut self, task: &Task, state: &TrialState) -> Done;
 }
 

@@ -65,7 +65,7 @@ impl PortsTestbed {
         // Without learning frames, frames of the trial itself show that the paths are open.
         let all = outcome.directions.iter().all(|direction| direction.received.arrived.received > 0);
         let open = outcome.learned.unwrap_or(all)
-            && (!cut_off || self.tester.is_open(offer.goes_back(), go_on).map_err(failed)?);
+            && (!cut_off || self.tester.is_open(offer, go_on).map_err(failed)?);
         if !open {
             return Err(match go_on() {
                 true => TrialError::Testbed(

@@ -62,6 +62,45 @@ impl Traffic {
         }))
     }
 
+    /// More than two ends, with these IP addresses or those of the benchmark network, and with their
+    /// gateways, as far as there are any.
+    ///
+    /// # Errors
+    /// Too few addresses, two equal ones, or different versions of IP; in one line.
+    pub fn ends_of_mesh(
+        &self,
+        ports: usize,
+        ips: &[IpAddr],
+        gateways: &[IpAddr],
+    ) -> Result<Vec<Address>, String> {
+        let usual = |port: u16| match self.ipv6 {
+            true => IpAddr::from(Ipv6Addr::new(0x2001, 2, 0, port, 0, 0, 0, 2)),
+            false => IpAddr::from([198, 18, port as u8, 2]),
+        };
+        let ips = match ips.len() {
+            0 => (1..=ports as u16).map(usual).collect(),
+            count if count == ports => ips.to_vec(),
+            count => return Err(format!("{count} addresses for {ports} ports: give one for each port")),
+        };
+        let first_is_v4 = ips.first().is_some_and(IpAddr::is_ipv4);
+        if let Some(other) = ips.iter().chain(gateways).find(|ip| ip.is_ipv4() != first_is_v4) {
+            return Err(format!(
+                "{other} is of another IP version than the first port's address: give one version"
+            ));
+        }
+        if let Some(twice) = ips.iter().enumerate().find(|(at, ip)| ips.iter().take(*at).any(|it| it == *ip))
+        {
+            return Err(format!("two ports have the address {}: give each its own", twice.1));
+        }
+        let address = |(at, ip): (usize, &IpAddr)| Address {
+            ips: Addresses::from(*ip, 1),
+            gateway: gateways.get(at).copied(),
+            to: None,
+            encap: Encap::default(),
+        };
+        Ok(ips.iter().enumerate().map(address).collect())
+    }
+
     /// The addresses of both ends.
     pub fn addresses(&self) -> [Addresses; 2] {
         let ipv6 = |net: u16, host: u16| IpAddr::from(Ipv6Addr::new(0x2001, 2, 0, net, 0, 0, 0, host));

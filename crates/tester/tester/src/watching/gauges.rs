@@ -26,20 +26,22 @@ pub(crate) struct Running {
     pub begun: Instant,
     pub state: Arc<TrialState>,
     /// The systems that take part, without counts.
-    pub ports: [PortCount; 2],
+    pub ports: Vec<PortCount>,
     pub systems: Vec<LiveSystem>,
-    /// The load of each direction, if it is a rate.
+    /// The directions in which frames go: the indices of the sending and the receiving port.
+    pub directions: Vec<(usize, usize)>,
+    /// The load of each sending port, if it is a rate.
     pub rate: Option<LiveRate>,
 }
 
 impl Running {
-    /// The load of each direction now, in frames per second.
+    /// The load of each sending port now, in frames per second.
     fn offered_pps(&self) -> Option<f64> {
         self.state.rate_pps().or(self.rate.as_ref().map(|rate| rate.pps))
     }
 
-    /// The number of directions.
-    fn directions(&self) -> usize {
+    /// The number of ports that send.
+    fn senders(&self) -> usize {
         self.ports.iter().filter(|port| port.sent.is_some()).count()
     }
 }
@@ -97,20 +99,20 @@ pub(crate) struct LiveDirection {
 pub struct Gauges(Mutex<Option<Arc<Running>>>);
 
 impl Gauges {
-    /// The time of sending so far, and the frames sent and received by both ports together. Zeros before the
+    /// The time of sending so far, and the frames sent and received by all ports together. Zeros before the
     /// first trial.
     pub fn so_far(&self) -> Option<(Duration, u64, u64)> {
         let running = self.running()?;
         let elapsed = running.state.ended().unwrap_or_else(Instant::now) - running.begun;
-        let [(sent_a, received_b), (sent_b, received_a)] = [0, 1].map(|from| running.state.crossed(from));
-        Some((elapsed, sent_a + sent_b, received_a + received_b))
+        let (sent, received) = running.state.all_crossed();
+        Some((elapsed, sent, received))
     }
 
-    /// The load of both directions together now, in frames per second; `None` before the first trial, and if
-    /// it is as many frames as possible.
+    /// The load of all sending ports together now, in frames per second; `None` before the first trial, and
+    /// if it is as many frames as possible.
     pub fn offered_pps(&self) -> Option<f64> {
         let running = self.running()?;
-        Some(running.offered_pps()? * running.directions() as f64)
+        Some(running.offered_pps()? * running.senders() as f64)
     }
 
     /// Whether the rate of the running trial can be changed.
@@ -158,7 +160,7 @@ impl Gauges {
         match running.state.change_rate(pps) {
             true => Ok(NewRate {
                 pps,
-                is_bidirectional: running.directions() == 2,
+                is_bidirectional: running.senders() == 2,
                 limit: is_limited.then(|| what.clone()),
             }),
             false => {
@@ -171,9 +173,8 @@ impl Gauges {
     pub(crate) fn directions(&self) -> Vec<LiveDirection> {
         let Some(running) = self.running() else { return Vec::new() };
         let state = &running.state;
-        let directions = [(0, 1), (1, 0)].into_iter().filter(|(from, _)| running.ports[*from].sent.is_some());
-        let live = |(from, to): (usize, usize)| {
-            let (lost, (sent, received)) = (state.lost(from), state.crossed(from));
+        let live = |&(from, to): &(usize, usize)| {
+            let (lost, (sent, received)) = (state.lost(from), state.crossed(from, to));
             LiveDirection {
                 from: running.ports[from].port.clone(),
                 to: running.ports[to].port.clone(),
@@ -185,7 +186,7 @@ impl Gauges {
                 reported: state.reported(to),
             }
         };
-        directions.map(live).collect()
+        running.directions.iter().map(live).collect()
     }
 
     /// Frames lost so far, by place, as the systems count them. It costs more than [`so_far`](Self::so_far),
@@ -204,9 +205,8 @@ impl Gauges {
                 .collect();
             counted.add(name.as_deref(), live_counts(&there));
         }
-        let sum = |at: usize| running.state.so_far(at);
-        let [(sent_a, received_a), (sent_b, received_b)] = [sum(0), sum(1)];
-        counted.accounts.explaining((sent_a + sent_b).saturating_sub(received_a + received_b)).0
+        let (sent, received) = running.state.all_crossed();
+        counted.accounts.explaining(sent - received).0
     }
 
     /// Trials that have begun.

@@ -17,6 +17,8 @@ pub(crate) const MOST_CHANGES: usize = 1000;
 /// updates of this one ([`has_sent`](Self::has_sent), [`abandon`](Self::abandon)).
 #[derive(Debug)]
 pub struct TrialState {
+    /// The ends to which the streams of each end go, in the order of its plan; one end, if all go there.
+    routes: Vec<Vec<usize>>,
     /// The number of ends that send.
     senders: usize,
     /// Ends that still send.
@@ -24,21 +26,24 @@ pub struct TrialState {
     /// When the last of them had sent all.
     ended: Once<Instant>,
     /// Frames that each end has sent, once it has sent all.
-    sent: [AtomicU64; 2],
+    sent: Vec<AtomicU64>,
+    /// Frames that were sent to each end by the ends that have sent all.
+    owed: Vec<AtomicU64>,
     /// The frames of each stream that each end has sent, once it has sent all; of a single stream none.
-    of_streams: Mutex<[Vec<u64>; 2]>,
+    of_streams: Mutex<Vec<Vec<u64>>>,
     /// If several cores of an end have sent a stream: the frames of each core.
-    of_cores: Mutex<[Vec<u64>; 2]>,
+    of_cores: Mutex<Vec<Vec<u64>>>,
     /// Frames that each end has sent and received so far.
-    so_far: [[AtomicU64; 2]; 2],
+    so_far: Vec<[AtomicU64; 2]>,
     /// Other reports of each end while it works.
-    live: [LiveEnd; 2],
+    live: Vec<LiveEnd>,
     /// The load of each direction since it was changed, as the bits of a number of frames per second; 0 if it
     /// was not. And how often it was changed.
     rate: AtomicU64,
     changes: AtomicUsize,
-    /// The gains of the clock of each end on the clock of this process, and on the clock of the other end in
-    /// its own time, if it is followed; and how often they have changed.
+    /// Of two ends: the gains of the clock of each on the clock of this process, and on the clock of the
+    /// other end in its own time, if it is followed; and how often they have changed. More ends have one
+    /// clock.
     gains: Mutex<[[Option<Gain>; 2]; 2]>,
     gains_changed: AtomicUsize,
     /// The user interrupted the trial, or something failed.
@@ -92,17 +97,31 @@ impl LiveEnd {
 }
 
 impl TrialState {
-    /// For a trial in which `senders` ends send.
+    /// For a trial between two ends, of which `senders` send.
     pub fn new(senders: usize) -> Self {
+        Self::between(vec![vec![1], vec![0]], senders)
+    }
+
+    /// For a trial between ends. `routes`: the ends to which the streams of each end go, in the order of its
+    /// plan; one end, if all go there.
+    pub fn among(routes: Vec<Vec<usize>>) -> Self {
+        let senders = routes.iter().filter(|routes| !routes.is_empty()).count();
+        Self::between(routes, senders)
+    }
+
+    fn between(routes: Vec<Vec<usize>>, senders: usize) -> Self {
+        let ends = routes.len();
         Self {
+            routes,
             senders,
             sending: AtomicUsize::new(senders),
             ended: Once::default(),
-            sent: from_fn(|_| AtomicU64::new(u64::MAX)),
-            of_streams: Mutex::new([Vec::new(), Vec::new()]),
-            of_cores: Mutex::new([Vec::new(), Vec::new()]),
-            so_far: from_fn(|_| from_fn(|_| AtomicU64::new(0))),
-            live: from_fn(|_| LiveEnd::new()),
+            sent: (0..ends).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            owed: (0..ends).map(|_| AtomicU64::new(0)).collect(),
+            of_streams: Mutex::new(vec![Vec::new(); ends]),
+            of_cores: Mutex::new(vec![Vec::new(); ends]),
+            so_far: (0..ends).map(|_| from_fn(|_| AtomicU64::new(0))).collect(),
+            live: (0..ends).map(|_| LiveEnd::new()).collect(),
             rate: AtomicU64::new(0),
             changes: AtomicUsize::new(0),
             gains: Mutex::new([[None; 2]; 2]),
@@ -135,9 +154,29 @@ impl TrialState {
         // The highest number means that it still sends.
         let frames = frames.min(u64::MAX - 1);
         let news = self.sent[at].compare_exchange(u64::MAX, frames, Ordering::Relaxed, Ordering::Relaxed);
-        if news.is_ok() && self.sending.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if news.is_err() {
+            return;
+        }
+        match self.only_receiver(at) {
+            Some(to) => self.owes(to, frames),
+            None => {
+                self.routes[at].iter().zip(self.sent_of(at)).for_each(|(to, frames)| self.owes(*to, frames))
+            }
+        }
+        if self.sending.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.ended.set(Instant::now());
         }
+    }
+
+    /// Adds frames that were sent to an end.
+    fn owes(&self, to: usize, frames: u64) {
+        self.owed[to].fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// The end to which an end sends all its frames, if there is only one.
+    fn only_receiver(&self, from: usize) -> Option<usize> {
+        let (first, others) = self.routes.get(from)?.split_first()?;
+        others.iter().all(|to| to == first).then_some(*first)
     }
 
     /// When the last end had sent all.
@@ -165,6 +204,15 @@ impl TrialState {
         match all.get(at) {
             Some(streams) if !streams.is_empty() => streams.clone(),
             _ => vec![self.sent(at).unwrap_or(0)],
+        }
+    }
+
+    /// The frames of each stream that an end has sent to another one, once it has sent all.
+    pub(crate) fn sent_to(&self, from: usize, to: usize) -> Vec<u64> {
+        let all = self.sent_of(from);
+        match self.only_receiver(from) {
+            Some(_) => all,
+            None => self.routes[from].iter().zip(all).filter(|it| *it.0 == to).map(|it| it.1).collect(),
         }
     }
 
@@ -199,13 +247,20 @@ impl TrialState {
         (sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed))
     }
 
-    /// Frames that one end has sent and the other has received so far. The ends count by themselves, and each
-    /// records its count some moments later: a frame that was received was sent, whatever the sender has
-    /// recorded.
-    pub fn crossed(&self, from: usize) -> (u64, u64) {
+    /// Frames that one end has sent and another has received so far, if it sends to no other and the other
+    /// receives from no other. The ends count by themselves, and each records its count some moments
+    /// later: a frame that was received was sent, whatever the sender has recorded.
+    pub fn crossed(&self, from: usize, to: usize) -> (u64, u64) {
         // The received frames are read first: the sent frames only grow until they are read, too.
-        let received = self.so_far[1 - from][1].load(Ordering::Acquire);
+        let received = self.so_far[to][1].load(Ordering::Acquire);
         (self.so_far(from).0.max(received), received)
+    }
+
+    /// Frames that all ends together have sent and received so far; see [`crossed`](Self::crossed).
+    pub fn all_crossed(&self) -> (u64, u64) {
+        let received = self.so_far.iter().map(|[_, received]| received.load(Ordering::Acquire)).sum();
+        let sent: u64 = self.so_far.iter().map(|[sent, _]| sent.load(Ordering::Relaxed)).sum();
+        (sent.max(received), received)
     }
 
     /// Frames that an end has sent and received so far, and whether it has sent all: then that is their
@@ -245,20 +300,27 @@ impl TrialState {
     /// Records the losses so far among the frames that each end had sent a while ago. Frames that came since
     /// then hide some losses in the sums of sent and received frames, but not in the frames that were
     /// `absent` then.
-    pub(crate) fn note_lost(&self, before: [SoFar; 2]) {
-        for (from, before) in before.into_iter().enumerate() {
-            let now = self.reported(1 - from);
+    pub(crate) fn note_lost(&self, before: &[SoFar]) {
+        for (from, before) in before.iter().enumerate() {
+            let Some(to) = self.only_receiver(from) else { continue };
+            let now = self.reported(to);
             let overflow = now.missed.unwrap_or(0);
-            let by_sums = before.sent.saturating_sub(self.so_far(1 - from).1.saturating_add(overflow));
+            let by_sums = before.sent.saturating_sub(self.so_far(to).1.saturating_add(overflow));
             // Frames that were late then may have arrived meanwhile.
             let absent = before.absent.min(now.absent.unwrap_or(0)).saturating_sub(overflow);
             self.live[from].lost.fetch_max(by_sums.max(absent), Ordering::Relaxed);
         }
     }
 
-    /// The frames that an end has sent so far, and the frames that are absent at the other end.
-    pub(crate) fn of_sender(&self, from: usize) -> SoFar {
-        SoFar { sent: self.so_far(from).0, absent: self.reported(1 - from).absent.unwrap_or(0) }
+    /// Of two ends, the frames that each has sent so far, and the frames that are absent at the other end. Of
+    /// more ends it is unknown which frames are absent.
+    pub(crate) fn of_senders(&self) -> Vec<SoFar> {
+        let of = |from: usize| {
+            let absent = self.only_receiver(from).and_then(|to| self.reported(to).absent);
+            SoFar { sent: self.so_far(from).0, absent: absent.unwrap_or(0) }
+        };
+        let ends = if self.routes.len() > 2 { 0 } else { self.routes.len() };
+        (0..ends).map(of).collect()
     }
 
     /// Frames that an end sent and that had not come through a while later.
@@ -310,7 +372,7 @@ impl TrialState {
             return None;
         }
         *seen = changed;
-        self.gains.lock().unwrap_or_else(PoisonError::into_inner)[1][at]
+        self.gains.lock().unwrap_or_else(PoisonError::into_inner)[1].get(at).copied().flatten()
     }
 
     /// Ends the trial now.
@@ -336,7 +398,7 @@ impl TrialState {
             return true;
         }
         let Some(ended) = self.ended.get() else { return false };
-        let nothing_missing = received >= self.sent[1 - at].load(Ordering::Relaxed);
+        let nothing_missing = received >= self.owed[at].load(Ordering::Relaxed);
         ended.elapsed() >= drain || nothing_missing && quiet >= QUIET
     }
 }
@@ -371,18 +433,36 @@ mod tests {
         let state = TrialState::new(1);
         state.sends(0, 900);
         state.receives(1, 932);
-        assert_eq!((state.crossed(0), state.crossed(1)), ((932, 932), (0, 0)));
+        assert_eq!((state.crossed(0, 1), state.crossed(1, 0)), ((932, 932), (0, 0)));
+        assert_eq!(state.all_crossed(), (932, 932));
         state.sends(0, 1000);
-        assert_eq!(state.crossed(0), (1000, 932));
+        assert_eq!(state.crossed(0, 1), (1000, 932));
         // Whatever the order in which two threads come to record.
         std::thread::scope(|scope| {
             let counts =
                 scope.spawn(|| (1001..100_000).for_each(|n| (state.receives(1, n), state.sends(0, n)).1));
             while !counts.is_finished() {
-                let (sent, received) = state.crossed(0);
+                let (sent, received) = state.crossed(0, 1);
                 assert!(sent >= received, "{sent} {received}");
             }
         });
+    }
+
+    /// Frames of several senders to one end are owed together, and those of one sender to several ends apart.
+    #[test]
+    fn an_end_waits_for_the_frames_that_were_sent_to_it() {
+        let state = TrialState::among(vec![vec![1, 2], vec![2], Vec::new()]);
+        let (quiet, drain) = (Duration::from_secs(1), Duration::from_secs(99));
+        state.has_sent_of(0, vec![5, 7]);
+        state.has_sent(0, 12);
+        assert!(state.senders() == 2 && !state.is_over(1, 5, quiet, drain), "another one still sends");
+        state.has_sent(1, 4);
+        assert_eq!(
+            (state.sent_to(0, 1), state.sent_to(0, 2), state.sent_to(1, 2)),
+            (vec![5], vec![7], vec![4])
+        );
+        let over = |at, received| state.is_over(at, received, quiet, drain);
+        assert!(over(0, 0) && over(1, 5) && over(2, 11) && !over(1, 4) && !over(2, 10));
     }
 
     /// Frames that arrived since then do not hide frames that were lost before.
@@ -393,24 +473,24 @@ mod tests {
             state.sends(0, sent);
             state.receives(1, received);
             state.lacks(1, absent);
-            [0, 1].map(|from| state.of_sender(from))
+            state.of_senders()
         };
         // One of ten is lost, at 5000 a second.
         let then = counts(40_000, 36_000, 4000);
         counts(45_000, 40_500, 4500);
-        state.note_lost(then);
+        state.note_lost(&then);
         assert_eq!((state.lost(0), state.lost(1)), (4000, 0));
         // Ten of the first ones were only late.
         let then = counts(50_000, 45_010, 4990);
-        state.note_lost(then);
+        state.note_lost(&then);
         assert_eq!(state.lost(0), 4990);
         // No more frames arrive: no later frame shows which frames are absent.
         let then = counts(60_000, 45_010, 4990);
-        state.note_lost(then);
+        state.note_lost(&then);
         assert_eq!(state.lost(0), 14_990);
         // A tester's own overflow is not lost.
         state.overflows(1, Some(20_000), None);
-        state.note_lost(counts(80_000, 60_000, 20_000));
+        state.note_lost(&counts(80_000, 60_000, 20_000));
         assert_eq!(state.lost(0), 14_990);
     }
 }

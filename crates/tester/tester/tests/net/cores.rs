@@ -155,6 +155,7 @@ fn streams_are_sent_by_the_cores_in_turn() {
         load = "1kpps"
         from = 2
         "#,
+        2,
     )
     .unwrap()
     .into();

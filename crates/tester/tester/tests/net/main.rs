@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cores;
+mod mesh;
 mod places;
 mod rates;
 mod stations;
@@ -69,7 +70,6 @@ fn tester_on(
         encap: Encap::vlan(vlans[at].unwrap_or(0)),
     });
     let places: Vec<Scope> = places.iter().map(|place| place.parse().unwrap()).collect();
-    let ports = ports.try_into().ok().unwrap();
     Tester::new(specs, ports, addresses, &places).unwrap()
 }
 
@@ -466,7 +466,7 @@ fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
 /// The ports `a` and `b`, whose frames are in these layers.
 fn tester_in(encaps: [&str; 2], ips: [&str; 2]) -> Tester {
     let specs = ["packet:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
-    let ports = open(&specs, &Options::default()).unwrap().try_into().ok().unwrap();
+    let ports = open(&specs, &Options::default()).unwrap();
     let addresses = [0, 1].map(|at| Address {
         ips: ips[at].parse().unwrap(),
         gateway: None,
@@ -480,7 +480,7 @@ fn tester_in(encaps: [&str; 2], ips: [&str; 2]) -> Tester {
 #[test]
 fn sockets_refuse_headers_that_they_cannot_send() {
     let specs = ["udp:127.0.0.1:47123", "udp::47123"].map(|name| name.parse::<Spec>().unwrap());
-    let ports = open(&specs, &Options::default()).unwrap().try_into().ok().unwrap();
+    let ports = open(&specs, &Options::default()).unwrap();
     let ips = ["198.18.0.1", "198.19.0.2"];
     let address = |at: usize| Address {
         ips: ips[at].parse().unwrap(),

@@ -251,7 +251,7 @@ fn an_overflow_that_is_not_known() {
     let Some(net) = super::with_bridge() else { return };
     let names = ["packet:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
     let [a, b] = open(&names, &Options::default()).unwrap().try_into().ok().unwrap();
-    let ports: [Box<dyn TestPort>; 2] = [
+    let ports: Vec<Box<dyn TestPort>> = vec![
         Box::new(LocalPort::new(&names[0], a).unwrap()),
         Box::new(Uncounted(LocalPort::new(&names[1], b).unwrap())),
     ];

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// An offer of the streams that a text describes, for a quarter of a second.
 fn offer_of(tester: &mut Tester, text: &str) -> Offer {
-    tester.streams = parse_streams(text).unwrap().into();
+    tester.streams = parse_streams(text, 2).unwrap().into();
     let pps = streams_pps(&tester.streams);
     Offer { streams: tester.streams.clone(), ..offer(pps, 64, false) }
 }

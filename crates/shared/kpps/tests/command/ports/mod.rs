@@ -14,6 +14,7 @@ mod dpdk;
 mod interrupted;
 mod linux;
 mod merged;
+mod mesh;
 mod otg;
 mod overload;
 mod points;

@@ -17,7 +17,7 @@ use crate::bpf::load::{Map, MapKind, load};
 use crate::bpf::symbols::Symbols;
 use crate::interface::Interface;
 use crate::sys::bpf_open;
-use program::{KEY, Layout, SETTINGS, program};
+use program::{KEY, Layout, OWN, SETTINGS, program};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -72,12 +72,13 @@ pub struct Drops {
     counts: Map<KEY, 8>,
     reasons: HashMap<u32, String>,
     /// The namespace and the interfaces of the tester's ports.
-    own: (u32, [u32; 2]),
+    own: (u32, [u32; OWN]),
 }
 
 impl Drops {
     /// Starts to count. Packets that the kernel drops at `own` interfaces of this thread's namespace, after
-    /// packet sockets have seen them, are not counted: there the tester has received them.
+    /// packet sockets have seen them, are not counted: there the tester has received them. At most 16
+    /// interfaces are its own.
     ///
     /// # Errors
     /// The kernel is older than 5.17, does not describe its types, or does not permit it.
@@ -99,7 +100,7 @@ impl Drops {
         // SAFETY: the attribute of this command. Without a name, the program itself says where it runs.
         let attached = unsafe { bpf_open(RAW_TRACEPOINT_OPEN, &attribute) }?;
         let mut indices = own.iter().filter_map(|name| Some(Interface::find(name).ok()?.index()));
-        let indices = [0; 2].map(|none| indices.next().unwrap_or(none));
+        let indices = [0; OWN].map(|none| indices.next().unwrap_or(none));
         let namespace = std::fs::metadata("/proc/thread-self/ns/net")?.ino() as u32;
         let reasons = btf.values("skb_drop_reason").into_iter().map(|(number, name)| {
             (number, name.strip_prefix("SKB_DROP_REASON_").map_or(name.clone(), ToOwned::to_owned))
@@ -121,12 +122,13 @@ impl Drops {
     pub fn count(&self, trial: Option<u32>) -> io::Result<()> {
         let ranges =
             [PACKET_SOCKET, RELEASE].map(|name| Symbols::of_kernel().range(name).unwrap_or_default());
-        let (namespace, [first, second]) = self.own;
-        let words = [trial.unwrap_or(u32::MAX), namespace, first, second];
+        let (namespace, own) = self.own;
+        let words = [trial.unwrap_or(u32::MAX), namespace];
         let mut settings = [0; SETTINGS];
         let bytes = words.into_iter().flat_map(u32::to_ne_bytes);
         let bytes =
             bytes.chain(ranges.into_iter().flat_map(|(from, to)| [from, to]).flat_map(u64::to_ne_bytes));
+        let bytes = bytes.chain(own.into_iter().flat_map(u32::to_ne_bytes));
         settings.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
         self.settings.put([0; 4], settings)?;
         for key in self.counts.keys()? {
@@ -219,5 +221,30 @@ mod tests {
         assert_eq!((one.namespace, one.interface.as_str(), one.frames), (inode, "ra", 12), "{seen:?}");
         drops.count(Some(0xabcdf)).unwrap();
         assert_eq!(drops.read().unwrap(), []);
+    }
+
+    /// Behind a port of the tester, whichever of them it is, the kernel drops copies of received frames.
+    #[test]
+    fn drops_behind_any_port_of_the_tester_are_not_counted() {
+        let Some(net) = Net::with_bridge_of_ports(4) else { return };
+        let mac = net.output("cat /sys/class/net/d/address");
+        let octets: Vec<u8> = mac.trim().split(':').map(|hex| u8::from_str_radix(hex, 16).unwrap()).collect();
+        let mac = Mac(octets.try_into().unwrap());
+        net.enter();
+        for (own, counted) in [(&["a", "b", "c"][..], 12), (&["a", "b", "c", "d"], 0)] {
+            let own: Vec<String> = own.iter().map(|name| (*name).to_owned()).collect();
+            let drops = match Drops::start(&own) {
+                Ok(drops) => drops,
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    return skip::lacks(&error.to_string());
+                }
+                Err(error) => panic!("{error}"),
+            };
+            drops.count(Some(0xabcde)).unwrap();
+            send(0xabcde, 12, mac);
+            let seen = drops.read().unwrap();
+            let at_d: u64 = seen.iter().filter(|it| it.interface == "d").map(|it| it.frames).sum();
+            assert_eq!(at_d, counted, "{own:?}: {seen:?}");
+        }
     }
 }

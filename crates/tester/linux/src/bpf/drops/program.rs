@@ -10,10 +10,12 @@ use With::{Register, Value};
 
 /// Bytes of a key: place in the code (8), reason (4), namespace (4), name of the interface (16).
 pub(super) const KEY: usize = 32;
-/// Bytes of the settings: trial (4; more than 20 bits for all packets), namespace of the tester's ports
-/// (4) and numbers of their interfaces (4 each), where a packet socket's function and that which frees
-/// packets begin and end (8 each).
-pub(super) const SETTINGS: usize = 48;
+/// The most interfaces that are the tester's own.
+pub(super) const OWN: usize = 16;
+/// Bytes of the settings: trial (4; more than 20 bits for all packets), namespace of the tester's ports (4),
+/// where a packet socket's function and that which frees packets begin and end (8 each), and the numbers of
+/// the ports' interfaces (4 each).
+pub(super) const SETTINGS: usize = 40 + 4 * OWN;
 
 /// The stack: the key, a word, and the beginning of the packet.
 const LOCATION: i16 = -(KEY as i16);
@@ -103,8 +105,8 @@ fn key(program: &mut Assembler, layout: &Layout, settings: i32) {
 /// Ends if the packet is a part of another one, which is counted as all of its frames.
 fn skip_merged(program: &mut Assembler) {
     program.load(B8, R1, R10, LOCATION);
-    program.load(B8, R2, R8, 32).go_if(R1, Below, Register(R2), ("whole", 0));
-    program.load(B8, R2, R8, 40).go_if(R1, Below, Register(R2), ("end", 0));
+    program.load(B8, R2, R8, 24).go_if(R1, Below, Register(R2), ("whole", 0));
+    program.load(B8, R2, R8, 32).go_if(R1, Below, Register(R2), ("end", 0));
     program.here(("whole", 0));
 }
 
@@ -115,11 +117,13 @@ fn skip_received(program: &mut Assembler, layout: &Layout) {
     program.go_if(R1, NotEqual, Register(R2), ("packet", 0));
     program.load(B4, R2, R6, layout.index).load(B4, R3, R7, layout.came_by);
     program.go_if(R2, NotEqual, Register(R3), ("packet", 0));
-    program.load(B4, R3, R8, 8).go_if(R2, Equal, Register(R3), ("own", 0));
-    program.load(B4, R3, R8, 12).go_if(R2, NotEqual, Register(R3), ("packet", 0));
+    for at in (0..OWN as i16).map(|n| 40 + 4 * n) {
+        program.load(B4, R3, R8, at).go_if(R2, Equal, Register(R3), ("own", 0));
+    }
+    program.go(("packet", 0));
     program.here(("own", 0)).load(B8, R1, R10, LOCATION);
-    program.load(B8, R2, R8, 16).go_if(R1, Below, Register(R2), ("end", 0));
-    program.load(B8, R2, R8, 24).go_if(R1, AtLeast, Register(R2), ("end", 0));
+    program.load(B8, R2, R8, 8).go_if(R1, Below, Register(R2), ("end", 0));
+    program.load(B8, R2, R8, 16).go_if(R1, AtLeast, Register(R2), ("end", 0));
 }
 
 /// Ends if the packet is not a frame of the trial.

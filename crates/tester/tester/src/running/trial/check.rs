@@ -12,11 +12,38 @@ use kpps_ports::port::run::Late;
 impl Tester {
     /// Refuses an offer that the links, the operators or the ports do not allow.
     pub(super) fn check(&self, offer: &Offer) -> Result<(), Error> {
+        self.check_ports(offer)?;
         self.check_line_rate(offer)?;
         self.check_allowed(offer)?;
         self.check_kinds(offer)?;
         self.check_cores(offer)?;
         self.check_lengths(offer)
+    }
+
+    /// Refuses streams between ports that do not exist, and what only two ports do.
+    fn check_ports(&self, offer: &Offer) -> Result<(), Error> {
+        let ports = self.ports.len();
+        let is_wrong = |stream: &&Stream| stream.from.max(stream.to) >= ports || stream.from == stream.to;
+        if let Some(Stream { name, from, to, .. }) = offer.streams.iter().find(is_wrong) {
+            return Err(Error::NoSuchPorts { name: name.clone(), from: from + 1, to: to + 1, ports });
+        }
+        let what = [
+            (offer.streams.is_empty(), "a load without streams"),
+            (offer.replay.is_some(), "a replay of a capture"),
+            (offer.control.is_some(), "the control of single streams"),
+            (offer.keep, "a file of frames with anomalies"),
+            (offer.every.is_some(), "a result of each interval"),
+            (self.capture.is_some(), "a capture of all frames"),
+            (self.metrics.is_some(), "serving the counters of a running trial"),
+            (self.flows.replies, "replying to flows"),
+            (self.ports.iter().any(|port| port.cores() > 1), "work on several cores"),
+            // Each host has a clock of its own.
+            (self.sites.iter().any(|site| site.name.is_some()), "a trial with ports of other hosts"),
+        ];
+        match what.into_iter().find(|(is_wanted, _)| ports > 2 && *is_wanted) {
+            Some((_, what)) => Err(Error::SeveralPorts(what)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a load above line rate.
@@ -45,7 +72,7 @@ impl Tester {
 
     /// Refuses a load that the operator of a sending port does not allow.
     fn check_allowed(&self, offer: &Offer) -> Result<(), Error> {
-        for &(from, _) in offer.directions() {
+        for from in offer.senders() {
             let rate = match (offer.streams.is_empty(), offer.load.rate) {
                 (false, Rate::Pps(_)) => Rate::Pps(offer.streams_from(from).map(|(_, pps)| pps).sum()),
                 (_, rate) => rate,
@@ -108,7 +135,7 @@ impl Tester {
 
     /// Refuses frames that are longer than a port can send or receive.
     fn check_lengths(&self, offer: &Offer) -> Result<(), Error> {
-        for &(from, to) in offer.directions() {
+        for (from, to) in offer.directions() {
             if let Some(replay) = &offer.replay {
                 for port in [&self.ports[from], &self.ports[to]] {
                     kpps_ports::Error::check_each(&port.name(), port.longest(), replay.frames.lengths())?;
@@ -116,15 +143,16 @@ impl Tester {
                 continue;
             }
             if !offer.streams.is_empty() {
-                let longest = offer.streams_from(from).map(|(stream, _)| stream.longest()).max().unwrap_or(0);
+                let longest =
+                    offer.streams_of((from, to)).map(|(stream, _)| stream.longest()).max().unwrap_or(0);
                 for port in [&self.ports[from], &self.ports[to]] {
                     kpps_ports::Error::check_longest(&port.name(), port.longest(), longest)?;
                 }
                 continue;
             }
-            let flows = self.flows_from(from, Mac::default())?;
+            let flows = self.flows_from((from, to), Mac::default())?;
             for at in [from, to] {
-                let frames = self.frames(&flows, from, at, &offer.load.sizes)?;
+                let frames = self.frames(&flows, (from, to), at, &offer.load.sizes)?;
                 let port = &self.ports[at];
                 kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
             }
@@ -133,10 +161,10 @@ impl Tester {
     }
 }
 
-/// Refuses streams that are above line rate together, in one direction.
+/// Refuses streams from one port that are above line rate together.
 fn check_streams(offer: &Offer, mbps: u32) -> Result<(), Error> {
     let Rate::Pps(_) = offer.load.rate else { return Ok(()) };
-    for &(from, _) in offer.directions() {
+    for from in offer.senders() {
         let bits = |(stream, pps): (&Stream, f64)| {
             // A ramp has the same part of the load at both of its ends.
             let peak_pps = stream.shape.peak_pps(Rate::Pps(stream.pps())) * pps / stream.pps();

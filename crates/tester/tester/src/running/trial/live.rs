@@ -17,7 +17,7 @@ impl Tester {
         begun: Instant,
         offer: &Offer,
         state: &Arc<TrialState>,
-        ports: &[PortCount; 2],
+        ports: &[PortCount],
     ) -> Running {
         let seen = |site: &Site| {
             Some(LiveSystem {
@@ -31,7 +31,8 @@ impl Tester {
             begun,
             rate: self.rate(offer),
             state: state.clone(),
-            ports: ports.clone(),
+            ports: ports.to_vec(),
+            directions: offer.directions(),
             systems: self.sites.iter().filter_map(seen).collect(),
         }
     }

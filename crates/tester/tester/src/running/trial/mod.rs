@@ -9,6 +9,7 @@ mod paths;
 mod prepare;
 mod run;
 mod settle;
+mod shares;
 
 pub use offer::{Offer, Replay};
 pub use outcome::{DirectionOutcome, Outcome};
@@ -40,13 +41,13 @@ const GATEWAY_OF: &str = "gateway of";
 /// The begin of the name of a port's number of cores there.
 const CORES_OF: &str = "cores of";
 
-/// Two ports with a device under test between them.
+/// Ports with a device under test between them.
 pub struct Tester {
-    ports: [Box<dyn TestPort>; 2],
-    ends: [End; 2],
+    ports: Vec<Box<dyn TestPort>>,
+    ends: Vec<End>,
     sites: Vec<Site>,
     /// The station addresses of the routers that the ends send to; `None` for a router that has not answered.
-    routers: [Option<Mac>; 2],
+    routers: Vec<Option<Mac>>,
     gauges: Arc<Gauges>,
     metrics: Option<Metrics>,
     /// The flows of each direction.
@@ -93,42 +94,46 @@ pub struct Address {
 }
 
 impl Tester {
-    /// A tester with these open ports of this process and their addresses. It observes their surroundings and
-    /// `scopes`.
+    /// A tester with these open ports of this process and their addresses, at least two of each. It observes
+    /// their surroundings and `scopes`.
     ///
     /// # Errors
     /// [`Error::Observe`].
     pub fn new(
-        specs: [Spec; 2],
-        ports: [AnyPort; 2],
-        addresses: [Address; 2],
+        specs: impl Into<Vec<Spec>>,
+        ports: Vec<AnyPort>,
+        addresses: impl Into<Vec<Address>>,
         scopes: &[Scope],
     ) -> Result<Self, Error> {
+        let specs = specs.into();
         let own: Vec<_> = specs.iter().filter_map(interface).collect();
         let host = LocalHost::around(&own, scopes)?;
-        let [a, b] = ports;
-        let ports: [Box<dyn TestPort>; 2] =
-            [Box::new(LocalPort::new(&specs[0], a)?), Box::new(LocalPort::new(&specs[1], b)?)];
-        Ok(Self::with(ports, addresses, vec![Site { name: None, host: Box::new(host), ports: vec![0, 1] }]))
+        let open =
+            |(spec, port)| -> Result<Box<dyn TestPort>, Error> { Ok(Box::new(LocalPort::new(spec, port)?)) };
+        let ports: Vec<_> = specs.iter().zip(ports).map(open).collect::<Result<_, _>>()?;
+        let here = Site { name: None, host: Box::new(host), ports: (0..ports.len()).collect() };
+        Ok(Self::with(ports, addresses, vec![here]))
     }
 
-    /// A tester with these ports of any hosts, with their addresses and systems.
-    pub fn with(ports: [Box<dyn TestPort>; 2], addresses: [Address; 2], sites: Vec<Site>) -> Self {
-        let ends = [0, 1].map(|at| {
-            let Address { ips, gateway, to, encap } = addresses[at];
+    /// A tester with these ports of any hosts, at least two, with their addresses and systems.
+    pub fn with(ports: Vec<Box<dyn TestPort>>, addresses: impl Into<Vec<Address>>, sites: Vec<Site>) -> Self {
+        let addresses = addresses.into();
+        let ends = ports.iter().zip(&addresses).map(|(port, address)| {
+            let Address { ips, gateway, to, encap } = *address;
             // With a tunnel, the station is the tunnel's own end. The tunnel's other end is the next hop,
             // unless the end has a router or the address of a next hop.
             let tunnel = encap.tunnel();
             let station = Station {
-                mac: ports[at].mac(),
+                mac: port.mac(),
                 tags: encap.tags(),
                 ips: tunnel.map_or(ips, |[own, _]| Addresses::from(own, 1)),
             };
             let gateway = gateway.or(tunnel.map(|[_, other]| other).filter(|_| to.is_none()));
             End { station, gateway, to, ips, encap }
         });
+        let ends: Vec<_> = ends.collect();
         let (gauges, flows) = (Arc::default(), FlowPlan::default());
-        let (routers, metrics) = ([None; 2], None);
+        let (routers, metrics) = (vec![None; ports.len()], None);
         let tester = Self {
             ports,
             ends,
@@ -165,13 +170,13 @@ impl Tester {
     }
 
     /// The station addresses of the routers that the ends send to, as far as they are resolved.
-    pub fn routers(&self) -> [Option<Mac>; 2] {
-        self.routers
+    pub fn routers(&self) -> &[Option<Mac>] {
+        &self.routers
     }
 
     /// The ports' names.
-    pub fn names(&self) -> [&str; 2] {
-        [self.ports[0].name(), self.ports[1].name()]
+    pub fn names(&self) -> Vec<&str> {
+        self.ports.iter().map(|port| port.name()).collect()
     }
 
     /// The counters of a running trial.
@@ -219,7 +224,7 @@ impl Tester {
             let place = site.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
             all.into_iter().map(move |(name, what)| (format!("{place}{name}"), what)).collect::<Vec<_>>()
         };
-        let gateways = (0..2).filter_map(|at| {
+        let gateways = (0..self.ports.len()).filter_map(|at| {
             let router = self.routers[at].map_or("no answer".into(), |mac| mac.to_string());
             let gateway = self.ends[at].gateway?;
             Some((format!("{GATEWAY_OF} {}", self.ports[at].name()), format!("{gateway} ({router})")))
@@ -229,17 +234,17 @@ impl Tester {
         self.sites.iter().flat_map(of).chain(gateways).chain(cores).collect()
     }
 
-    /// The longest frame that both ports send and receive, in bytes without FCS, if that is known.
+    /// The longest frame that all ports send and receive, in bytes without FCS, if that is known.
     pub fn longest(&self) -> Option<usize> {
         self.ports.iter().filter_map(|port| port.longest()).min()
     }
 
-    /// The speed of the slower link in Mb/s, if it is known.
+    /// The speed of the slowest link in Mb/s, if it is known.
     pub fn speed_mbps(&self) -> Option<u32> {
         self.ports.iter().filter_map(|port| port.speed_mbps()).min()
     }
 
-    /// The line rate of the slower link for these sizes, in frames per second, if its speed is known.
+    /// The line rate of the slowest link for these sizes, in frames per second, if its speed is known.
     pub fn line_rate_pps(&self, sizes: &Mix) -> Option<f64> {
         self.speed_mbps().map(|mbps| self.line_rate_at(sizes, u64::from(mbps) * 1_000_000))
     }

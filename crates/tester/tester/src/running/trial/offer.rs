@@ -2,13 +2,15 @@
 
 use super::Tester;
 use crate::judging::recognised::Classes;
+use crate::running::learn::Direction;
 use crate::running::streams::{Stream, streams_pps};
 use crate::watching::control::StreamControl;
 use kpps_frames::rate::Rate;
-use kpps_frames::{Mix, Templates, rate};
+use kpps_frames::{Mix, Templates, rate, tag};
 use kpps_methods::Load;
 use kpps_methods::units::RateSpec;
 use kpps_ports::port::run::{Late, Shape, Times, Timetable};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +32,7 @@ pub struct Offer {
     /// Frames of a capture, in place of test frames.
     pub replay: Option<Replay>,
     /// Streams in place of the flows of the tester, if there are any. The load is that of the streams from
-    /// the first port, or from the second if there are none; all keep their proportions. The shape is not
-    /// used.
+    /// the first port that sends any; all keep their proportions. The shape is not used.
     pub streams: Arc<[Stream]>,
     /// The length of the intervals of the series, if the result shall have a series.
     pub every: Option<Duration>,
@@ -53,9 +54,6 @@ pub struct Replay {
     /// The classes by which they are recognised.
     pub classes: Arc<Classes>,
 }
-
-/// Both directions, each as its sending and its receiving port.
-pub(super) const BOTH: [(usize, usize); 2] = [(0, 1), (1, 0)];
 
 impl Offer {
     /// The same offer at this rate.
@@ -79,15 +77,46 @@ impl Offer {
         self
     }
 
-    /// The directions in which frames go.
-    pub(crate) fn directions(&self) -> &'static [(usize, usize)] {
-        match self.ports_of_streams() {
-            [true, true] => &BOTH,
-            [true, false] => &BOTH[..1],
-            [false, true] => &BOTH[1..],
-            [false, false] if self.bidirectional => &BOTH,
-            [false, false] => &BOTH[..1],
+    /// The directions in which frames go, in the order of their sending ports.
+    pub(crate) fn directions(&self) -> Vec<Direction> {
+        let of_streams: BTreeSet<_> = self.streams.iter().map(|stream| (stream.from, stream.to)).collect();
+        match (of_streams.is_empty(), self.bidirectional) {
+            (false, _) => of_streams.into_iter().collect(),
+            (true, true) => vec![(0, 1), (1, 0)],
+            (true, false) => vec![(0, 1)],
         }
+    }
+
+    /// The directions whose paths are learned: of two ports always that from the first, too.
+    pub(super) fn learned(&self) -> Vec<Direction> {
+        let all = self.directions();
+        if all == [(1, 0)] { vec![(0, 1), (1, 0)] } else { all }
+    }
+
+    /// The number in the tags of the first stream of each direction. Numbers are unique in a trial: those
+    /// from the second of two ports have the bit [`BACK`](tag::BACK).
+    pub(super) fn first_numbers(&self) -> BTreeMap<Direction, u16> {
+        let mut counts: BTreeMap<Direction, u16> =
+            self.directions().into_iter().map(|direction| (direction, 0)).collect();
+        if counts.keys().all(|(from, to)| from.max(to) <= &1) {
+            counts.iter_mut().for_each(|((from, _), first)| *first = if *from == 0 { 0 } else { tag::BACK });
+            return counts;
+        }
+        for stream in self.streams.iter() {
+            *counts.entry((stream.from, stream.to)).or_default() += 1;
+        }
+        let mut next = 0_u16;
+        for first in counts.values_mut() {
+            next = next.wrapping_add(std::mem::replace(first, next));
+        }
+        counts
+    }
+
+    /// The ports that send, in order.
+    pub(crate) fn senders(&self) -> Vec<usize> {
+        let mut senders: Vec<_> = self.directions().iter().map(|direction| direction.0).collect();
+        senders.dedup();
+        senders
     }
 
     /// Whether frames go from the second port.
@@ -95,9 +124,9 @@ impl Offer {
         self.directions().iter().any(|(from, _)| *from == 1)
     }
 
-    /// Whether each port sends streams.
-    fn ports_of_streams(&self) -> [bool; 2] {
-        [0, 1].map(|from| self.streams.iter().any(|stream| stream.from == from))
+    /// The streams of a direction, with their rates in frames per second.
+    pub(crate) fn streams_of(&self, (from, to): Direction) -> impl Iterator<Item = (&Stream, f64)> {
+        self.streams_from(from).filter(move |(stream, _)| stream.to == to)
     }
 
     /// The streams that a port sends, with their rates in frames per second.

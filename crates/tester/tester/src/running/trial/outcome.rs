@@ -13,8 +13,11 @@ use kpps_ports::port::Trouble;
 /// that only the testbed needs ([`Received::last_gap`], a [`Trouble`] as an error), captured frames, and full
 /// histograms.
 pub struct Outcome {
-    /// One or both directions.
+    /// The directions in which frames went.
     pub directions: Vec<DirectionOutcome>,
+    /// Frames that came through, but that the receiving ports could not take in. `None` if a port does not
+    /// count them.
+    pub overflow: Option<u64>,
     /// Whether the trial ran to its end.
     pub complete: bool,
     /// The failure, if any.
@@ -43,15 +46,18 @@ impl Outcome {
     /// The reasons that kept the senders from their CPUs, all together; `None` if they were not observed for
     /// each sender.
     pub fn disturbance(&self) -> Option<Disturbance> {
-        let each = self.directions.iter().map(|direction| direction.sent.disturbance.clone());
+        let senders = self.directions.chunk_by(|one, next| one.from == next.from);
+        let each = senders.filter_map(|all| Some(all.first()?.sent.disturbance.clone()));
         each.reduce(|all, next| Some(all?.and(next?))).flatten()
     }
 }
 
 /// The result of one direction.
 pub struct DirectionOutcome {
-    /// The port that sends: 0 or 1.
+    /// The index of the port that sends.
     pub from: usize,
+    /// The index of the port that receives.
+    pub to: usize,
     /// The frames that were sent.
     pub sent: SentFrames,
     /// The frames that arrived.
@@ -63,7 +69,8 @@ pub struct DirectionOutcome {
     /// this number.
     pub either: u64,
     /// Frames that came through, but that the receiving port could not take in: its receive overflow. `None`
-    /// if the port does not count it.
+    /// if the port does not count it, or if it has an overflow and several senders: it is unknown whose
+    /// frames these were.
     pub overflow: Option<u64>,
     /// The work of each core of the sending port and of the receiving port, if there are several.
     pub cores: [Vec<OfCore>; 2],
@@ -72,8 +79,7 @@ pub struct DirectionOutcome {
 }
 
 impl DirectionOutcome {
-    /// Frames that were sent and did not come through. If the port does not count its overflow, these frames
-    /// are included.
+    /// Frames that were sent and did not come through. If the overflow is unknown, these frames are included.
     pub fn lost(&self) -> u64 {
         let came = self.received.arrived.received.saturating_add(self.overflow.unwrap_or(0));
         self.sent.frames.saturating_sub(came)

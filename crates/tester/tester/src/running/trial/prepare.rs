@@ -5,21 +5,22 @@ use super::offer::Offer;
 use super::paths::{Paths, new_trial};
 use crate::clock::{Clocks, Reading};
 use crate::error::Error;
-use crate::running::learn::End;
+use crate::running::learn::{Direction, End};
 use crate::running::test_port::{Expect, ExpectedStream};
+use kpps_frames::Templates;
 use kpps_frames::flows::MOST_FLOWS;
 use kpps_frames::rate::Rate;
 use kpps_frames::stack::Between;
-use kpps_frames::{Templates, tag};
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{Late, SendPlan, Shape, StreamPlan};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A trial that can be started.
 pub(super) struct Prepared {
     /// The part that each port has in the trial.
-    pub parts: [Part; 2],
+    pub parts: Vec<Part>,
     /// The facts by which its results are judged.
     pub basis: Basis,
 }
@@ -29,9 +30,12 @@ pub(super) struct Prepared {
 pub(super) struct Part {
     /// The frames that it sends.
     pub plan: Option<SendPlan>,
-    /// The frames that it receives.
-    pub expect: Option<Expect>,
+    /// The frames that it receives from each sender.
+    pub expect: Vec<Expect>,
 }
+
+/// The streams that each other port expects from a port.
+type ExpectedStreams = BTreeMap<usize, Vec<ExpectedStream>>;
 
 /// The facts of a trial that are known before it, and by which its results are judged.
 pub(super) struct Basis {
@@ -47,11 +51,6 @@ pub(super) struct Basis {
     pub margin_ns: u64,
 }
 
-/// The number of the `n`th stream of a port in the tags.
-fn number(n: u16, from: usize) -> u16 {
-    if from == 0 { n } else { n | tag::BACK }
-}
-
 /// The number of frames that a receiver has room for, if the number of due frames is unknown.
 const ROOM: u64 = 1 << 20;
 /// The same for each stream of a trial without a known end. Receivers make more room by themselves.
@@ -63,23 +62,26 @@ impl Tester {
         let (trial, due) = (new_trial(), offer.due());
         let clocks = Clocks::before(self.read_clocks()?);
         let (margin_ns, slices) = clocks.margin(offer.length());
-        let mut parts = [Part::default(), Part::default()];
-        for &(from, to) in offer.directions() {
-            let (plan, streams) = match offer.streams.is_empty() {
-                true => self.one_stream((from, to), offer, paths, (trial, due))?,
+        let mut parts: Vec<_> = self.ports.iter().map(|_| Part::default()).collect();
+        for from in offer.senders() {
+            let (plan, expected) = match offer.streams.is_empty() {
+                true => self.one_stream((from, 1 - from), offer, paths, (trial, due))?,
                 false => self.many_streams(from, offer, paths, trial)?,
             };
-            // Both ports share one pool of buffers, so a buffer may hold a frame of the other port.
+            // All ports share one pool of buffers, so a buffer may hold a frame of another port.
             let as_they_are = offer.replay.is_some();
             parts[from].plan = Some(SendPlan { rewrite: true, as_they_are, late: offer.late, ..plan });
-            parts[to].expect = Some(Expect {
-                streams,
-                by_stream: !offer.streams.is_empty(),
-                margin_ns,
-                parts: slices,
-                keep: offer.keep,
-                recognise: offer.replay.as_ref().map(|replay| replay.classes.clone()),
-            });
+            for (to, streams) in expected {
+                parts[to].expect.push(Expect {
+                    from,
+                    streams,
+                    by_stream: !offer.streams.is_empty(),
+                    margin_ns,
+                    parts: slices,
+                    keep: offer.keep,
+                    recognise: offer.replay.as_ref().map(|replay| replay.classes.clone()),
+                });
+            }
         }
         Ok(Prepared { parts, basis: Basis { trial, learned: paths.open, due, clocks, margin_ns } })
     }
@@ -87,13 +89,13 @@ impl Tester {
     /// The frames of a direction as one stream, as they are sent, and as they are expected.
     fn one_stream(
         &self,
-        (from, to): (usize, usize),
+        (from, to): Direction,
         offer: &Offer,
         paths: &Paths,
         (trial, due): (u32, Option<u64>),
-    ) -> Result<(SendPlan, Vec<ExpectedStream>), Error> {
+    ) -> Result<(SendPlan, ExpectedStreams), Error> {
         let [leaving, arriving] = self.frames_of((from, to), offer, paths, trial)?;
-        let stream = number(0, from);
+        let stream = offer.first_numbers().get(&(from, to)).copied().unwrap_or_default();
         let planned = StreamPlan {
             stream,
             shape: offer.shape,
@@ -102,23 +104,23 @@ impl Tester {
             ..StreamPlan::of(leaving)
         };
         let expected = ExpectedStream { stream, frames: arriving, count: due.unwrap_or(ROOM) };
-        Ok((SendPlan::one(offer.load.rate, planned), vec![expected]))
+        Ok((SendPlan::one(offer.load.rate, planned), [(to, vec![expected])].into()))
     }
 
-    /// The streams of a direction, as they are sent, and as they are expected.
+    /// The streams from a port, as they are sent, and as they are expected.
     fn many_streams(
         &self,
         from: usize,
         offer: &Offer,
         paths: &Paths,
         trial: u32,
-    ) -> Result<(SendPlan, Vec<ExpectedStream>), Error> {
+    ) -> Result<(SendPlan, ExpectedStreams), Error> {
         let whole = offer.load.duration;
-        let between = Between {
-            macs: [self.ends[from].station.mac, self.next_hop(from, paths)],
-            ips: [from, 1 - from].map(|end| self.ends[end].ips.first()),
-        };
         let frames = offer.streams_from(from).map(|(stream, _)| {
+            let between = Between {
+                macs: [self.ends[from].station.mac, self.next_hop((from, stream.to), paths)],
+                ips: [from, stream.to].map(|end| self.ends[end].ips.first()),
+            };
             let frames = stream.stack.templates(&between, &stream.sizes);
             frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })
         });
@@ -126,18 +128,21 @@ impl Tester {
         if frames.iter().map(|frames| u64::from(frames.flows())).sum::<u64>() > MOST_FLOWS.into() {
             frames = frames.into_iter().map(Templates::in_one_flow).collect();
         }
-        let (mut streams, mut expected) = (Vec::new(), Vec::new());
-        for (n, ((stream, pps), frames)) in offer.streams_from(from).zip(frames).enumerate() {
+        let (mut streams, mut expected) = (Vec::new(), ExpectedStreams::new());
+        let firsts = offer.first_numbers();
+        for ((stream, pps), frames) in offer.streams_from(from).zip(frames) {
             let frames = Arc::new(frames.of_trial(trial));
             let later = Duration::try_from_secs_f64(stream.phase / pps).unwrap_or(whole);
             let start = stream.start.saturating_add(later);
             let left = whole.saturating_sub(start);
             let duration = stream.duration.map_or(left, |duration| duration.min(left));
-            let number = number(n as u16, from);
+            let there = expected.entry(stream.to).or_default();
+            let first = firsts.get(&(from, stream.to)).copied().unwrap_or_default();
+            let number = first.wrapping_add(there.len() as u16);
             let due = (pps * duration.as_secs_f64()).ceil() as u64;
             let room = if offer.control.is_some() { ROOM_OF_STREAM } else { ROOM };
             let count = stream.count.unwrap_or(u64::MAX).min(due).min(room);
-            expected.push(ExpectedStream { stream: number, frames: frames.clone(), count });
+            there.push(ExpectedStream { stream: number, frames: frames.clone(), count });
             streams.push(StreamPlan {
                 stream: number,
                 pps,
@@ -169,37 +174,38 @@ impl Tester {
     /// The frames of a direction as they leave their port, and as they arrive.
     fn frames_of(
         &self,
-        (from, to): (usize, usize),
+        (from, to): Direction,
         offer: &Offer,
         paths: &Paths,
         trial: u32,
     ) -> Result<[Arc<Templates>; 2], Error> {
         if let Some(replay) = &offer.replay {
-            let End { gateway, to, station, .. } = &self.ends[from];
+            let End { gateway, to: hop, station, .. } = &self.ends[from];
             // If the end has a next hop, the frames get the addresses of this station and of the next hop.
-            let leaving = match gateway.is_some() || to.is_some() {
+            let leaving = match gateway.is_some() || hop.is_some() {
                 true => {
-                    let macs = [station.mac, self.next_hop(from, paths)];
+                    let macs = [station.mac, self.next_hop((from, to), paths)];
                     Arc::new((*replay.frames).clone().between(macs))
                 }
                 false => replay.frames.clone(),
             };
             return Ok([leaving, replay.frames.clone()]);
         }
-        let [leave, arrive] = self.flows_of(from, paths)?;
-        let leaving = Arc::new(self.frames(&leave, from, from, &offer.load.sizes)?.of_trial(trial));
+        let [leave, arrive] = self.flows_of((from, to), paths)?;
+        let leaving = Arc::new(self.frames(&leave, (from, to), from, &offer.load.sizes)?.of_trial(trial));
         let are_unchanged = self.ends[from].encap == self.ends[to].encap.reversed() && paths.flows.is_none();
         let arriving = match are_unchanged {
             true => leaving.clone(),
             // The device under test adds layers to each frame, removes some, or translates addresses.
-            false => Arc::new(self.frames(&arrive, from, to, &offer.load.sizes)?.of_trial(trial)),
+            false => Arc::new(self.frames(&arrive, (from, to), to, &offer.load.sizes)?.of_trial(trial)),
         };
         Ok([leaving, arriving])
     }
 
-    /// Reads the clocks of both ports.
+    /// Reads the clocks of two ports. More ports belong to this process, as these do.
     pub(super) fn read_clocks(&mut self) -> Result<[Reading; 2], Trouble> {
-        let [a, b] = &mut self.ports;
-        Ok([a.read_clock()?, b.read_clock()?])
+        let mut ports = self.ports.iter_mut();
+        let mut read = || ports.next().map_or_else(|| Ok(Reading::here()), |port| port.read_clock());
+        Ok([read()?, read()?])
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Tester;
 use super::offer::Offer;
-use super::prepare::{Basis, Prepared};
+use super::prepare::{Basis, Part, Prepared};
 use crate::accounting::counted::Counted;
 use crate::accounting::ledger::PortCount;
 use crate::error::Error;
@@ -12,7 +12,7 @@ use crate::running::test_port::{Done, Task, TestPort};
 use crate::watching::control::StreamControl;
 use crate::watching::state::TrialState;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::Aside;
+use kpps_ports::port::run::{Aside, SendPlan};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,9 +26,9 @@ const LEAD: Duration = Duration::from_millis(200);
 /// A trial that has been started.
 pub(super) struct Started {
     basis: Basis,
-    tasks: [Task; 2],
+    tasks: Vec<Task>,
     /// The counts of the ports, before their threads begin.
-    counts: [PortCount; 2],
+    counts: Vec<PortCount>,
     state: Arc<TrialState>,
 }
 
@@ -37,9 +37,11 @@ pub(super) struct Ended {
     /// The facts that were known before the trial.
     pub basis: Basis,
     /// The results of each port's work.
-    pub done: [Done; 2],
+    pub done: Vec<Done>,
+    /// The frames that each port was to send.
+    pub plans: Vec<Option<SendPlan>>,
     /// Whether each port failed, so that its last report is old.
-    pub lost: [bool; 2],
+    pub lost: Vec<bool>,
     /// The counts of the systems.
     pub counted: Counted,
     /// Whether the trial ran to its end.
@@ -51,26 +53,32 @@ pub(super) struct Ended {
 impl Tester {
     /// Reads the counters of all systems, and starts the clock of a trial.
     pub(super) fn start(&mut self, offer: &Offer, prepared: Prepared) -> Result<Started, Error> {
-        let Prepared { parts: [first, second], mut basis } = prepared;
+        let Prepared { parts, mut basis } = prepared;
         // In a user's own packet, the tag is at another position than the BPF program expects.
         let are_plain = offer.streams.iter().all(|stream| stream.stack.is_plain());
         let known = offer.replay.is_none() && self.flows.packet.is_none() && are_plain;
         for site in &mut self.sites {
             site.host.before(known.then_some(basis.trial))?;
         }
-        let counts = [(0, &first), (1, &second)].map(|(at, part)| PortCount {
-            port: self.ports[at].name().to_owned(),
-            interface: self.ports[at].interface().map(ToOwned::to_owned),
+        let counts = self.ports.iter().zip(&parts).map(|(port, part)| PortCount {
+            port: port.name().to_owned(),
+            interface: port.interface().map(ToOwned::to_owned),
             sent: part.plan.as_ref().map(|_| 0),
-            receives: part.expect.is_some(),
+            receives: !part.expect.is_empty(),
             ..PortCount::default()
         });
+        let counts: Vec<_> = counts.collect();
         learn::clear(&mut self.ports, &self.ends)?;
-        let state = TrialState::new(offer.directions().len()).with_control(offer.control.clone());
+        let routes = |from: usize| match offer.streams.is_empty() {
+            true => offer.directions().iter().filter(|it| it.0 == from).map(|it| it.1).collect(),
+            false => offer.streams_from(from).map(|(stream, _)| stream.to).collect(),
+        };
+        let state = TrialState::among((0..self.ports.len()).map(routes).collect());
+        let state = state.with_control(offer.control.clone());
         let state = Arc::new(state);
         let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
         basis.clocks.begin(wait);
-        let tasks = [(0, first), (1, second)].map(|(at, part)| Task {
+        let task = |(at, part): (usize, Part)| Task {
             at,
             station: self.ends[at].station,
             plan: part.plan,
@@ -80,25 +88,27 @@ impl Tester {
             epoch_ns: basis.clocks.epoch_ns(at),
             every: offer.every,
             follower: basis.clocks.follower(at, offer.length()),
-        });
+        };
+        let tasks = parts.into_iter().enumerate().map(task).collect();
         self.gauges.begin(self.running(Instant::now() + wait, offer, &state, &counts));
         Ok(Started { basis, tasks, counts, state })
     }
 
     /// Reads the counters of all systems again, and the clocks.
-    pub(super) fn end(&mut self, started: Started, mut done: [Done; 2]) -> Result<Ended, Error> {
-        let Started { mut basis, counts, state, .. } = started;
+    pub(super) fn end(&mut self, started: Started, mut done: Vec<Done>) -> Result<Ended, Error> {
+        let Started { mut basis, counts, state, tasks } = started;
         state.control().into_iter().for_each(StreamControl::close);
-        let lost = [0, 1].map(|at| done[at].trouble.is_some());
-        let counts = [0, 1].map(|at| PortCount {
-            sent: counts[at].sent.map(|_| done[at].sent.frames),
-            missed: done[at].missed,
-            errors: done[at].errors,
-            taken: done[at].taken.filter(|_| !lost[at]),
-            ..counts[at].clone()
-        });
-        let [first, second] = &mut done;
-        let mut trouble = first.trouble.take().or(second.trouble.take());
+        let lost: Vec<_> = done.iter().map(|done| done.trouble.is_some()).collect();
+        let count = |(count, done): (PortCount, &Done)| PortCount {
+            sent: count.sent.map(|_| done.sent.frames),
+            missed: done.missed,
+            errors: done.errors,
+            taken: done.taken.filter(|_| done.trouble.is_none()),
+            ..count
+        };
+        let counts: Vec<_> = counts.into_iter().zip(&done).map(count).collect();
+        let troubles = done.iter_mut().map(|done| done.trouble.take());
+        let mut trouble = troubles.fold(None, Option::or);
         let mut counted = Counted::default();
         for site in &mut self.sites {
             let there: Vec<_> = site.ports.iter().map(|&at| counts[at].clone()).collect();
@@ -121,15 +131,16 @@ impl Tester {
             }
         }
         let complete = !state.is_abandoned() && trouble.is_none();
-        Ok(Ended { basis, done, lost, counted, complete, trouble })
+        let plans = tasks.into_iter().map(|task| task.plan).collect();
+        Ok(Ended { basis, done, plans, lost, counted, complete, trouble })
     }
 }
 
 impl Started {
     /// Runs a thread for each port, until all is sent and received.
-    pub(super) fn run(&self, ports: &mut [Box<dyn TestPort>; 2], go_on: &dyn Fn() -> bool) -> [Done; 2] {
+    pub(super) fn run(&self, ports: &mut [Box<dyn TestPort>], go_on: &dyn Fn() -> bool) -> Vec<Done> {
         let state = &*self.state;
-        let mut results = [Done::default(), Done::default()];
+        let mut results: Vec<_> = ports.iter().map(|_| Done::default()).collect();
         let near = ports.iter().find_map(|port| port.near()).cloned().unwrap_or_default();
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -151,13 +162,10 @@ impl Started {
                 }
                 let now = Instant::now();
                 if sent.back().is_none_or(|(then, _)| now - *then >= UNDER_WAY / 8) {
-                    sent.push_back((now, [0, 1].map(|from| state.of_sender(from))));
+                    sent.push_back((now, state.of_senders()));
                 }
-                while let Some(&(then, sent_then)) = sent.front()
-                    && now - then >= UNDER_WAY
-                {
-                    state.note_lost(sent_then);
-                    sent.pop_front();
+                while let Some((_, sent_then)) = sent.pop_front_if(|(then, _)| now - *then >= UNDER_WAY) {
+                    state.note_lost(&sent_then);
                 }
                 std::thread::sleep(SLOW / 4);
             }

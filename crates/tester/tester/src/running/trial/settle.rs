@@ -7,9 +7,11 @@ use super::run::Ended;
 use crate::accounting::ledger::{Accounts, missed};
 use crate::judging::received::Received;
 use crate::judging::timeline::{self, DirectionTotals, Timeline};
-use crate::running::test_port::SentFrames;
+use crate::running::learn::Direction;
+use crate::running::test_port::{OfSender, SentFrames};
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
+use std::collections::BTreeMap;
 use std::mem::take;
 
 /// The frames of one direction, some of which may be missing.
@@ -18,6 +20,8 @@ struct Crossing {
     to: usize,
     sent: SentFrames,
     received: Received,
+    /// Times from sending to receiving, in parts, as they were measured.
+    latency: Vec<Latency>,
 }
 
 impl Crossing {
@@ -38,23 +42,36 @@ impl Tester {
         if ended.basis.clocks.is_set() {
             for done in &mut ended.done {
                 done.line.iter_mut().for_each(Timeline::forget_latencies);
-                done.received.forget_latencies();
+                done.of_senders.iter_mut().for_each(|of| of.received.forget_latencies());
             }
         }
-        let of = |direction: &(usize, usize)| ended.crossing(offer, *direction, &names);
-        let mut crossings: Vec<_> = offer.directions().iter().map(of).collect();
+        let directions = offer.directions();
+        let sent: Vec<_> = directions.iter().map(|direction| ended.sent(offer, *direction)).collect();
+        let of =
+            |(direction, sent): (&Direction, SentFrames)| ended.crossing(offer, *direction, sent, &names);
+        let mut crossings: Vec<_> = directions.iter().zip(sent).map(of).collect();
         settle_nameless(&mut crossings, &ended.counted.accounts);
         let either = settle_tagless(&mut crossings, &ended.counted.accounts);
         let all = missing(&crossings);
-        let settled = |(crossing, either): (Crossing, u64)| {
+        let overflow = |to: usize| {
             // The accounts count frames; the port itself counts a message of several frames once.
-            let dropped = ended.counted.accounts.at(&missed(names[crossing.to]), all);
-            ended.direction(offer, crossing, either, dropped)
+            let dropped = ended.counted.accounts.at(&missed(names[to]), all);
+            let missing = crossings.iter().filter(|it| it.to == to).map(Crossing::missing).sum();
+            ended.done[to].missed.map(|_| dropped.min(missing))
+        };
+        let overflows: BTreeMap<_, _> = directions.iter().map(|&(_, to)| (to, overflow(to))).collect();
+        let settled = |(crossing, either): (Crossing, u64)| {
+            let overflow = overflows.get(&crossing.to).copied().flatten();
+            // If a port has several senders, it is unknown whose frames it could not take in.
+            let is_only = directions.iter().filter(|it| it.1 == crossing.to).count() == 1;
+            let overflow = overflow.filter(|frames| *frames == 0 || is_only);
+            ended.direction(offer, crossing, either, overflow)
         };
         let directions = crossings.into_iter().zip(either).map(settled).collect();
         let captured = ended.done.iter_mut().filter_map(|done| done.captured.take()).collect();
         Outcome {
             directions,
+            overflow: overflows.into_values().sum(),
             captured,
             complete: ended.complete,
             trouble: ended.trouble,
@@ -69,9 +86,15 @@ impl Tester {
 
 impl Ended {
     /// The frames of a direction, as its two ports have counted them.
-    fn crossing(&mut self, offer: &Offer, (from, to): (usize, usize), names: &[&str; 2]) -> Crossing {
-        let sent = take(&mut self.done[from].sent);
-        let mut received = take(&mut self.done[to].received);
+    fn crossing(
+        &mut self,
+        offer: &Offer,
+        (from, to): Direction,
+        sent: SentFrames,
+        names: &[&str],
+    ) -> Crossing {
+        let came = self.done[to].of_senders.iter_mut().find(|of| of.from == from);
+        let OfSender { mut received, latency, .. } = came.map(take).unwrap_or_default();
         if self.lost[from] || self.lost[to] || !self.counted.unbelievable.is_empty() {
             // Times and numbers of frames may be old, or invented.
             received.losses = None;
@@ -80,7 +103,8 @@ impl Ended {
         if self.lost[from] {
             // The sender's last report is old: frames that were received or dropped since then were sent,
             // too.
-            let dropped = if offer.goes_back() { 0 } else { self.counted.accounts.total() };
+            let is_only = offer.directions().len() == 1 && !offer.goes_back();
+            let dropped = if is_only { self.counted.accounts.total() } else { 0 };
             frames = frames.max(reached + dropped);
         }
         if self.lost[to] {
@@ -95,7 +119,7 @@ impl Ended {
             (arrived.received, arrived.duplicated) =
                 replay.classes.tally(&self.done[to].classes, sent.given, &sent.skipped);
         }
-        Crossing { from, to, sent, received }
+        Crossing { from, to, sent, received, latency }
     }
 
     /// The number of frames that were due. `frames` of them were sent.
@@ -111,16 +135,15 @@ impl Ended {
     }
 
     /// The result of a direction. `either` of its frames may be damaged frames or other traffic. Its
-    /// receiving port may have dropped up to `dropped` frames.
+    /// receiving port could not take in `overflow` frames, if that is known.
     fn direction(
-        &mut self,
+        &self,
         offer: &Offer,
         crossing: Crossing,
         either: u64,
-        dropped: u64,
+        overflow: Option<u64>,
     ) -> DirectionOutcome {
-        let overflow = self.done[crossing.to].missed.map(|_| dropped.min(crossing.missing()));
-        let Crossing { from, to, sent, received } = crossing;
+        let Crossing { from, to, sent, received, latency } = crossing;
         let totals = DirectionTotals {
             begun: sent.begun,
             elapsed: sent.elapsed,
@@ -130,15 +153,14 @@ impl Ended {
         };
         let lines = self.done[from].line.as_ref().zip(self.done[to].line.as_ref());
         let series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &totals));
-        let latency = self.latency(offer, to);
+        let latency = self.latency(offer, to, latency);
         let cores = [from, to].map(|at| self.done[at].cores.clone());
-        DirectionOutcome { from, sent, received, latency, either, overflow, cores, series }
+        DirectionOutcome { from, to, sent, received, latency, either, overflow, cores, series }
     }
 
     /// The latencies of the frames that a port received, corrected by the clocks.
-    fn latency(&mut self, offer: &Offer, to: usize) -> Latency {
+    fn latency(&self, offer: &Offer, to: usize, parts: Vec<Latency>) -> Latency {
         let (clocks, margin_ns) = (&self.basis.clocks, self.basis.margin_ns);
-        let parts = take(&mut self.done[to].latency);
         let mut latency = clocks.correct(to, parts, offer.load.duration, margin_ns);
         latency.error_ns = clocks.document().map(|_| clocks.latency_error_ns(margin_ns));
         latency
