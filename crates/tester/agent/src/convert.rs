@@ -193,6 +193,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
             tags: tags(&work.tags),
             ips: work.ips.parse().map_err(|e| format!("{e}"))?,
         },
+        others: Arc::default(),
         plan: work.plan.map(planned).transpose()?,
         expect: expect.transpose()?,
         duration: Duration::from_nanos(work.duration_ns),
@@ -454,6 +455,7 @@ mod tests {
                 tags: Encap::vlan(7).tags(),
                 ips: "2001:2::1-2001:2::9".parse().unwrap(),
             },
+            others: Arc::default(),
             plan: Some(SendPlan { rewrite: true, ..SendPlan::one(Rate::Pps(50_000.0), stream) }),
             expect: Some(Expect {
                 streams: vec![ExpectedStream {

@@ -343,7 +343,7 @@ fn flows_go_between_stations() {
     ]);
     let (read_all, problems) = read(&all);
     assert!(problems.refused.is_empty(), "{:?}", problems.refused);
-    let [a, b] = read_all.flows[0].stations.unwrap();
+    let [a, b] = read_all.flows[0].stations[0];
     assert_eq!(
         (a.port, b.port, a.ip.unwrap().0.to_string(), b.ip.unwrap().1.to_string()),
         (0, 1, "10.0.0.2".into(), "10.0.1.1".into())
@@ -355,7 +355,29 @@ fn flows_go_between_stations() {
         "10.0.1.3",
         "10.0.1.1",
     ));
-    assert!(read(&all).1.refused[0].starts_with("devices[2].ethernets[0]: port 'p2' has a station already"));
+    let flow = |all: &serde_json::Value| {
+        let (read_all, problems) = read(all);
+        assert!(problems.refused.is_empty(), "{:?}", problems.refused);
+        read_all.flows[0].stations.iter().map(|ends| ends.map(|it| it.mac.0[5])).collect::<Vec<_>>()
+    };
+    all["flows"][0]["tx_rx"]["device"]["rx_names"] = json!(["b", "c"]);
+    assert_eq!(flow(&all), [[10, 11], [10, 12]]);
+    all["flows"][0]["tx_rx"]["device"]["mode"] = json!("one_to_one");
+    assert!(
+        read(&all).1.refused[0].ends_with("tx_rx.device.mode: one_to_one with 1 senders and 2 receivers")
+    );
+    all["flows"][0]["tx_rx"]["device"]["tx_names"] = json!(["a", "a ip"]);
+    assert_eq!(flow(&all), [[10, 11], [10, 12]]);
+    // A device without flows is at a port that is opened.
+    all["flows"] = json!([]);
+    assert_eq!(read(&all).0.pairs(), [[0, 1]]);
+    all["devices"][2]["name"] = json!("b ip");
+    assert_eq!(
+        read(&all).1.refused[0],
+        "devices[2]: 'b ip' is the name of two devices, interfaces or addresses"
+    );
+    all["devices"][2]["name"] = json!("c");
+    all["flows"] = config(json!({"tx_rx": {"device": {"tx_names": ["a"]}}}))["flows"].clone();
     all["flows"][0]["tx_rx"]["device"]["rx_names"] = json!(["x"]);
     assert!(
         read(&all)

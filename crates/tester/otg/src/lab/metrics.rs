@@ -196,16 +196,21 @@ impl Lab {
         let names: BTreeSet<&str> = node.child(choice).texts("ethernet_names").into_iter().collect();
         let devices = self.configuration.devices.iter();
         let asked = devices.filter(|it| names.is_empty() || names.contains(it.ethernet.as_str()));
-        let state = |device: &crate::translation::Device| {
-            let (ip, mac) = self.pairs.iter().find_map(|pair| pair.router(device.port))?;
-            (ip.is_ipv4() == is_v4).then(|| {
-                Object::new(message)
-                    .with("ethernet_name", device.ethernet.as_str())
-                    .with(field, ip.to_string().as_str())
-                    .with("link_layer_address", mac.to_string().as_str())
-            })
-        };
-        let all: Vec<Object> = asked.filter_map(state).collect();
+        let mut all = Vec::new();
+        for device in asked {
+            let pair = self.pairs.iter().find(|pair| pair.ports.contains(&device.port));
+            let side = pair.map_or(0, |pair| usize::from(pair.ports[0] != device.port));
+            let router = |station| pair?.stations.router(side, &station);
+            let known: BTreeMap<_, _> = device.stations().into_iter().filter_map(router).collect();
+            for (ip, mac) in known.into_iter().filter(|(ip, _)| ip.is_ipv4() == is_v4) {
+                all.push(
+                    Object::new(message)
+                        .with("ethernet_name", device.ethernet.as_str())
+                        .with(field, ip.to_string().as_str())
+                        .with("link_layer_address", mac.to_string().as_str()),
+                );
+            }
+        }
         Ok(Object::new("StatesResponse").with("choice", choice).with(choice, all))
     }
 }

@@ -6,6 +6,7 @@ mod metrics;
 mod pair;
 mod report;
 mod run;
+mod stations;
 
 use crate::problems::Problems;
 use crate::rules::{Refusal, Rules};
@@ -81,6 +82,14 @@ impl Lab {
         match opened.collect::<Result<_, _>>() {
             Ok(pairs) => (self.pairs, self.given, self.configuration) = (pairs, given, configuration),
             Err(Refusal { code, mut lines }) => {
+                for pair in &mut self.pairs {
+                    if let Err(why) = pair.reopen(&self.configuration, &self.rules) {
+                        lines.push(format!(
+                            "the ports of the earlier configuration: {}",
+                            why.lines.join(", ")
+                        ));
+                    }
+                }
                 if was_running {
                     lines.push("the configuration before it stays, and its flows have stopped".into());
                 }

@@ -3,17 +3,15 @@
 use super::flow_state::{FlowState, Totals};
 use super::report;
 use super::run::{Done, Results, Run};
+use super::stations::Stations;
 use crate::rules::{Refusal, Rules};
-use crate::translation::{Configuration, Placed, Station, seconds, sorted};
+use crate::translation::{Configuration, Placed, seconds, sorted};
 use kpps_documents::detail::DetailedTrial;
-use kpps_frames::flows::Addresses;
 use kpps_frames::rate::GIGABIT;
-use kpps_frames::{Encap, Mac};
 use kpps_ports::port::ready;
 use kpps_ports::{Error, Spec};
-use kpps_tester::{Address, Captured, RingForm, Stream, StreamNow, Tester, Traffic};
+use kpps_tester::{Captured, RingForm, Stream, StreamNow, Tester, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,12 +31,13 @@ pub struct Pair {
     /// For each of its ports, frames from there of deleted flows, and of flows before their last start.
     pub past: [Totals; 2],
     streams: Arc<[Stream]>,
-    stations: [Option<Station>; 2],
+    /// The stations at its ports.
+    pub stations: Stations,
+    /// For streams that cannot be sent: the router that did not answer when the transmission began, in words.
+    silent: BTreeMap<usize, String>,
     /// The open ports. While a transmission runs, it has them.
     tester: Option<Tester>,
     run: Option<Run>,
-    /// The station addresses of the routers of both ports.
-    pub routers: [Option<Mac>; 2],
     /// Whether the next transmission keeps the frames of its ports, and the most bytes of each frame.
     pub capture: Option<RingForm>,
     /// The frames of each port in the last transmission, if they were captured.
@@ -68,10 +67,10 @@ impl Pair {
             flows,
             past: Default::default(),
             streams: Arc::default(),
-            stations: stations(ports, all)?,
+            stations: Stations::of(ports, all),
+            silent: BTreeMap::new(),
             tester: None,
             run: None,
-            routers: [None; 2],
             capture: None,
             captured: Vec::new(),
             document: None,
@@ -96,20 +95,12 @@ impl Pair {
         let opened = ready(&specs, &rules.options, &|line| (rules.log)(line)).map_err(|e| cannot(&e))?;
         let opened = opened.try_into().map_err(|_| Refusal::failed("a port is missing"))?;
         let mut usual = Traffic::default().ends(&[], None).map_err(|e| cannot(&e))?;
-        for (end, station) in usual.iter_mut().zip(&self.stations) {
-            if let Some(Station { ip: Some((ip, gateway)), gateway_mac, .. }) = station {
-                let gateway = gateway_mac.is_none().then_some(*gateway);
-                let ips = Addresses::from(*ip, 1);
-                *end = Address { ips, gateway, to: *gateway_mac, encap: Encap::default() };
-            }
-        }
+        self.stations.replace(&mut usual);
         let others = rules.ports.iter().map(|port| port.spec.clone());
         let others: Vec<Spec> = others.filter(|other| !specs.contains(other)).collect();
         let mut tester = Tester::new(specs, opened, usual, &rules.scopes).map_err(|e| cannot(&e))?;
         tester.leave_out(&others);
-        for (at, station) in self.stations.iter().enumerate() {
-            station.iter().for_each(|station| tester.set_station(at, station.mac));
-        }
+        self.stations.join(&mut tester);
         // Only the frames of flows are sent: counters of interfaces show these and nothing else.
         tester.learning = false;
         (self.speed_mbps, self.longest) = (tester.speed_mbps(), tester.longest());
@@ -119,6 +110,17 @@ impl Pair {
     /// Closes the ports. They are opened again if flows are started.
     pub fn close(&mut self) {
         self.tester = None;
+    }
+
+    /// Opens closed ports whose stations are to answer.
+    ///
+    /// # Errors
+    /// A port cannot be opened.
+    pub fn reopen(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+        if self.tester.is_none() && !self.is_running() && self.stations.exist() {
+            self.tester = Some(self.open_ports(all, rules)?);
+        }
+        Ok(())
     }
 
     /// The streams of the flows that a configuration has between these ports.
@@ -200,7 +202,6 @@ impl Pair {
     /// [`check`](Self::check).
     pub fn adopt(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
         let new: Arc<[Stream]> = self.planned(all, rules)?.into();
-        let stations = stations(self.ports, all)?;
         let old = std::mem::replace(&mut self.streams, new);
         if let Some(run) = &self.run {
             for (at, (old, new)) in old.iter().zip(self.streams.iter()).enumerate() {
@@ -219,11 +220,38 @@ impl Pair {
             self.past[from] = self.past[from].and(&state.totals);
         }
         self.flows = flows_between(self.ports, all);
-        if stations != self.stations {
-            self.stations = stations;
-            self.close();
-        }
         Ok(())
+    }
+
+    /// The streams of a new transmission, with the addresses of their stations.
+    ///
+    /// # Errors
+    /// The router of a flow that is to be sent does not answer, or a port failed.
+    fn addressed(
+        &mut self,
+        chosen: &[usize],
+        tester: &mut Tester,
+        all: &Configuration,
+    ) -> Result<Vec<Stream>, Refusal> {
+        self.stations.resolve(tester)?;
+        self.silent.clear();
+        let mut streams = self.streams.to_vec();
+        for (at, (stream, flow)) in streams.iter_mut().zip(&self.flows).enumerate() {
+            let Some(placed) = all.flows.get(*flow).filter(|placed| !placed.stations.is_empty()) else {
+                continue;
+            };
+            if let Err(why) = self.stations.address(stream.from, &placed.stations, &mut stream.stack) {
+                self.silent.insert(at, format!("flows[{flow}]: {why}"));
+            }
+        }
+        self.refuse_silent(chosen)?;
+        Ok(streams)
+    }
+
+    /// Refuses streams whose routers have not answered.
+    fn refuse_silent(&self, chosen: &[usize]) -> Result<(), Refusal> {
+        let why = chosen.iter().find_map(|at| self.silent.get(at));
+        why.map_or(Ok(()), |why| Err(Refusal::failed(why.clone())))
     }
 
     /// Whether a transmission is running.
@@ -266,9 +294,17 @@ impl Pair {
             (self.failure, self.document, self.captured, self.cut_short) = (None, None, Vec::new(), None);
             tester.capture = self.capture;
             self.states.iter_mut().for_each(FlowState::rest);
-            let run = Run::start(tester, self.streams.clone(), rules.max_duration);
+            let streams = match self.addressed(&chosen, &mut tester, all) {
+                Ok(streams) => streams,
+                Err(why) => {
+                    self.tester = Some(tester);
+                    return Err(why);
+                }
+            };
+            let run = Run::start(tester, streams.into(), rules.max_duration);
             self.run = Some(run.map_err(Refusal::failed)?);
         }
+        self.refuse_silent(&chosen)?;
         let Some(run) = &self.run else { return Ok(()) };
         for at in &chosen {
             if let (Some(state), Some(stream)) = (self.states.get(*at), self.streams.get(*at))
@@ -411,7 +447,6 @@ impl Pair {
         match run.finish() {
             None => self.failure = Some("the transmission has failed: its thread panicked".into()),
             Some(Done { tester, result }) => {
-                self.routers = tester.routers();
                 self.tester = Some(tester);
                 match result {
                     Err(why) => self.failure = Some(why),
@@ -482,25 +517,16 @@ impl Pair {
     /// # Errors
     /// A port cannot be opened, or failed.
     pub fn resolve(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
-        if self.is_running() || self.flows.is_empty() {
+        if self.is_running() || !self.stations.exist() {
             return Ok(());
         }
         let mut tester = match self.tester.take() {
             Some(tester) => tester,
             None => self.open_ports(all, rules)?,
         };
-        let resolved = tester.resolve_gateways(&|| true);
-        self.routers = tester.routers();
+        let resolved = self.stations.resolve(&mut tester);
         self.tester = Some(tester);
-        resolved.map_err(|error| Refusal::failed(error.to_string()))
-    }
-
-    /// The routers of a station of its ports: their IP addresses with their station addresses.
-    pub fn router(&self, port: usize) -> Option<(IpAddr, Mac)> {
-        let at = self.ports.iter().position(|other| *other == port)?;
-        let station = self.stations.get(at).copied().flatten()?;
-        let mac = station.gateway_mac.or(self.routers.get(at).copied().flatten())?;
-        Some((station.ip?.1, mac))
+        resolved
     }
 }
 
@@ -508,26 +534,6 @@ impl Pair {
 fn flows_between(ports: [usize; 2], all: &Configuration) -> Vec<usize> {
     let flows = all.flows.iter().enumerate().filter(|(_, placed)| sorted(placed.ports) == ports);
     flows.map(|(at, _)| at).collect()
-}
-
-/// The stations of both ports.
-fn stations(ports: [usize; 2], all: &Configuration) -> Result<[Option<Station>; 2], Refusal> {
-    let mut found = [None; 2];
-    for (at, placed) in all.flows.iter().enumerate() {
-        for station in placed.stations.iter().flatten() {
-            let Some(side) = ports.iter().position(|port| *port == station.port) else { continue };
-            match found.get_mut(side) {
-                Some(known @ None) => *known = Some(*station),
-                Some(Some(known)) if known != station => {
-                    return Err(Refusal::wrong(format!(
-                        "flows[{at}].tx_rx.device: flows use both IP addresses of a station, which is not supported"
-                    )));
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// A location that the server does not have.

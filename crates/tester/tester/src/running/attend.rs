@@ -99,17 +99,18 @@ impl Attended {
         }
     }
 
-    /// From now on a thread answers for this station. If the system has no thread for it, nobody does.
-    pub fn attend(&mut self, station: Station) {
+    /// From now on a thread answers for these stations. If the system has no thread for it, nobody does.
+    pub fn attend(&mut self, stations: &[Station]) {
         let Ok(port) = self.here() else { return };
         (self.speed_mbps, self.longest) = (port.link().speed_mbps, port.longest());
         let stops = Arc::new(AtomicBool::new(false));
         let (give, take) = sync_channel::<Box<AnyPort>>(1);
         let told = stops.clone();
+        let stations = stations.to_vec();
         let work = move || {
             let mut port = take.recv().ok()?;
             // The next use of the port reports a failure.
-            let _ = serve(&mut port, &station, &told);
+            let _ = serve(&mut port, &stations, &told);
             Some(port)
         };
         let Ok(thread) = Builder::new().name("station".into()).spawn(work) else { return };
@@ -126,15 +127,17 @@ impl Drop for Attended {
     }
 }
 
-/// Answers for a station until it is to stop.
-fn serve(port: &mut AnyPort, station: &Station, stops: &AtomicBool) -> Result<(), Trouble> {
+/// Answers for stations until it is to stop.
+fn serve(port: &mut AnyPort, stations: &[Station], stops: &AtomicBool) -> Result<(), Trouble> {
     let mut maintained = Instant::now();
     while !stops.load(Ordering::Relaxed) {
         port.woken()?;
         let mut answers = Vec::new();
         for _ in 0..MOST_BURSTS {
             let taken = port.receive(BUDGET, |frame| {
-                answers.extend(neighbours::answer(station, frame.as_ref()));
+                if let Some((own, others)) = stations.split_first() {
+                    answers.extend(neighbours::answer_of_any(own, others, frame.as_ref()));
+                }
                 Some(frame.buffer)
             })?;
             if taken == 0 {

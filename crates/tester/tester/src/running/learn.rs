@@ -40,10 +40,12 @@ impl Patience {
 }
 
 /// One end of the path: a port's addresses, and the next hop of its frames.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct End {
     /// The port as a station.
     pub station: Station,
+    /// Other stations at the port. They answer questions, too.
+    pub others: Arc<[Station]>,
     /// The router that its frames go to. Without one they go to the other end.
     pub gateway: Option<IpAddr>,
     /// The next hop's station address, if it is known beforehand.
@@ -181,13 +183,22 @@ pub(crate) fn learn(
             through[at] |= is_ours && tag.sequence as usize == 1 - at;
             is_ours
         };
-        receive_and_answer(ports, (ends, formats), &mut to, &mut note)?;
+        receive_and_answer(
+            ports,
+            (ends, formats),
+            &mut |at, it| note_router(ends, &mut to, at, it),
+            &mut note,
+        )?;
         if directions.iter().all(|&(from, other)| through[other] && left[from] == 0) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
             let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == PATH;
-            while receive_and_answer(ports, (ends, formats), &mut to, &mut late)?
-                && patience.lasts()
+            while receive_and_answer(
+                ports,
+                (ends, formats),
+                &mut |at, it| note_router(ends, &mut to, at, it),
+                &mut late,
+            )? && patience.lasts()
                 && go_on()
             {
                 std::thread::sleep(QUIET);
@@ -230,7 +241,7 @@ pub(crate) fn learn_flows(
                 }
                 is_ours
             };
-            receive_and_answer(ports, (ends, formats), &mut [None; 2], &mut note)?;
+            receive_and_answer(ports, (ends, formats), &mut |_, _| (), &mut note)?;
         }
         if missing < before {
             patience = Patience::new();
@@ -257,7 +268,8 @@ pub(crate) fn resolve(
             next = Instant::now() + AGAIN;
             ask(ports, ends, &to)?;
         }
-        receive_and_answer(ports, (ends, &TagFormats::default()), &mut to, &mut |_, _, _| false)?;
+        let mut note = |at: usize, bytes: &[u8]| note_router(ends, &mut to, at, bytes);
+        receive_and_answer(ports, (ends, &TagFormats::default()), &mut note, &mut |_, _, _| false)?;
         std::thread::sleep(Duration::from_micros(200));
     }
     Ok(to)
@@ -267,7 +279,7 @@ pub(crate) fn resolve(
 /// port's queue leave less room for the frames of the trial.
 pub(crate) fn clear(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2]) -> Result<(), Trouble> {
     let formats = &TagFormats::default();
-    receive_and_answer(ports, (ends, formats), &mut [None; 2], &mut |_, _, _| false).map(drop)
+    receive_and_answer(ports, (ends, formats), &mut |_, _| (), &mut |_, _, _| false).map(drop)
 }
 
 /// Announces both ends, and asks for the station addresses of routers that are not in `to`.
@@ -276,18 +288,55 @@ fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2
         let station = ends[at].station;
         let unknown = ends[at].gateway.filter(|_| to[at].is_none());
         let whom = [station.ips.first()].into_iter().chain(unknown);
-        port.send_now(&whom.map(|whom| neighbours::question(&station, whom)).collect::<Vec<_>>())?;
+        let questions = whom.map(|whom| neighbours::question(&station, whom));
+        let others = ends[at].others.iter().map(|other| neighbours::question(other, other.ips.first()));
+        port.send_now(&questions.chain(others).collect::<Vec<_>>())?;
     }
     Ok(())
 }
 
-/// Receives from both ports and answers questions. `note` gets the port, bytes and tag of each test frame,
-/// and returns whether it is one of this trial. Returns whether such a frame, or a question, has come. Pings
-/// do not count: they may never end.
+/// The station addresses of routers, each asked for by a station at a port; `None` for a router that does not
+/// answer.
+pub(crate) fn resolve_for(
+    ports: &mut [Box<dyn TestPort>; 2],
+    ends: &[End; 2],
+    questions: &[(usize, Station, IpAddr)],
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<Option<Mac>>, Trouble> {
+    let mut found = vec![None; questions.len()];
+    let mut patience = Patience::new();
+    let mut next = Instant::now();
+    while found.contains(&None) && patience.lasts() && go_on() {
+        if Instant::now() >= next {
+            next = Instant::now() + AGAIN;
+            ask(ports, ends, &[Some(Mac::default()); 2])?;
+            for ((at, station, router), _) in questions.iter().zip(&found).filter(|(_, mac)| mac.is_none()) {
+                ports[*at].send_now(&[neighbours::question(station, *router)])?;
+            }
+        }
+        let mut hear = |heard: usize, bytes: &[u8]| {
+            for ((_, _, router), mac) in questions.iter().zip(&mut found).filter(|(it, _)| it.0 == heard) {
+                *mac = mac.or_else(|| neighbours::announced_mac(bytes, *router));
+            }
+        };
+        receive_and_answer(ports, (ends, &TagFormats::default()), &mut hear, &mut |_, _, _| false)?;
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(found)
+}
+
+/// Notes the station address of a port's router, if a message has it.
+fn note_router(ends: &[End; 2], to: &mut [Option<Mac>; 2], at: usize, message: &[u8]) {
+    to[at] = to[at].or_else(|| neighbours::announced_mac(message, ends[at].gateway?));
+}
+
+/// Receives from both ports and answers questions. `hear` gets the port and bytes of all other frames. `note`
+/// gets the port, bytes and tag of each test frame, and returns whether it is one of this trial. Returns
+/// whether such a frame, or a question, has come. Pings do not count: they may never end.
 fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>; 2],
     (ends, formats): (&[End; 2], &TagFormats),
-    to: &mut [Option<Mac>; 2],
+    hear: &mut dyn FnMut(usize, &[u8]),
     note: &mut dyn FnMut(usize, &[u8], Tag) -> bool,
 ) -> Result<bool, Trouble> {
     let mut any = false;
@@ -297,10 +346,10 @@ fn receive_and_answer(
             if let Some((tag, _)) = formats[at].0.read(bytes) {
                 any |= note(at, bytes, tag);
             } else {
-                let answer = neighbours::answer(&ends[at].station, bytes);
+                let answer = neighbours::answer_of_any(&ends[at].station, &ends[at].others, bytes);
                 any |= answer.is_some() && neighbours::ping(bytes).is_none();
                 answers.extend(answer);
-                to[at] = to[at].or_else(|| neighbours::announced_mac(bytes, ends[at].gateway?));
+                hear(at, bytes);
             }
         })?;
         if !answers.is_empty() {

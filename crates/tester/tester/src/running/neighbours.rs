@@ -156,6 +156,15 @@ pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
+/// The answer of the first of these stations that has one: of a port's own station, or of the others there.
+pub fn answer_of_any(own: &Station, others: &[Station], frame: &[u8]) -> Option<Vec<u8>> {
+    let answered = answer(own, frame);
+    if answered.is_some() || others.is_empty() || !is_message(frame) {
+        return answered;
+    }
+    others.iter().find_map(|other| answer(other, frame))
+}
+
 /// The station address of `whom`, if a message has it: the address of its sender, or of the target of an
 /// advertisement.
 pub fn announced_mac(frame: &[u8], whom: IpAddr) -> Option<Mac> {

@@ -68,6 +68,8 @@ pub struct Task {
     pub at: usize,
     /// Its station, which answers questions.
     pub station: Station,
+    /// Other stations at the port, which answer questions, too.
+    pub others: Arc<[Station]>,
     /// The frames that it sends. Times are counted from `epoch_ns` whatever the plan says.
     pub plan: Option<SendPlan>,
     /// The frames that it receives.
@@ -242,8 +244,8 @@ pub trait TestPort: Send {
         true
     }
     /// Until its next use it answers questions to this station by itself, if it can.
-    fn attend(&mut self, station: &Station) {
-        let _ = station;
+    fn attend(&mut self, stations: &[Station]) {
+        let _ = stations;
     }
     /// From now to the end of its next work it keeps all frames that it sends and receives in a new ring of
     /// this form, or no longer.

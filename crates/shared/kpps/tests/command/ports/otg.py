@@ -1,9 +1,11 @@
 """A client of the Open Traffic Generator interface: python otg.py LOCATION TRANSPORT TEST [CERTIFICATE]"""
 
+import socket
 import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import snappi
 import urllib3
@@ -371,17 +373,7 @@ def captures():
     until("through", lambda: metrics()["f"].transmit == "stopped")
     control.port.capture.state = "stop"
     api.set_control_state(control)
-    request = api.capture_request()
-    request.port_name = "p2"
-    file = api.get_capture(request).read()
-    # The magic number of a file with times in ns, then for each frame four numbers and its bytes.
-    assert struct.unpack("<I", file[:4])[0] == 0xA1B23C4D, file[:4]
-    at, frames = 24, []
-    while at < len(file):
-        kept, length = struct.unpack("<II", file[at + 8 : at + 16])
-        assert kept == length, (kept, length)
-        frames.append(file[at + 16 : at + 16 + kept])
-        at += 16 + kept
+    frames = captured("p2")
     frames = [frame for frame in frames if frame[12:14] == b"\x08\x00"]
     assert len(frames) == 40 and all(len(frame) == 124 and frame[22] == 9 for frame in frames), len(frames)
     sources = [bytes([10, 0, 0, 1 + n % 5]) for n in range(40)]
@@ -419,6 +411,148 @@ def strict():
         print(error)
     else:
         raise AssertionError("a lower load than the one that was asked for passes")
+
+
+def station(config, name, port, mac, v4=(), v6=()):
+    """An interface of a device, with addresses whose last parts are these."""
+    device = next((it for it in config.devices if it.name == f"d{name[0]}"), None)
+    device = device or config.devices.device(name=f"d{name[0]}")[-1]
+    ethernet = device.ethernets.ethernet()[-1]
+    ethernet.name, ethernet.mac, ethernet.connection.port_name = f"e{name}", f"02:00:00:00:77:{mac:02x}", port
+    net = 18 if port == "p1" else 19
+    for last in v4:
+        ip = ethernet.ipv4_addresses.ipv4()[-1]
+        ip.name, ip.address, ip.gateway = f"v4 {name} {last}", f"198.{net}.0.{last}", f"198.{net}.0.254"
+    for last in v6:
+        ip = ethernet.ipv6_addresses.ipv6()[-1]
+        ip.name, ip.address, ip.gateway = f"v6 {name} {last}", f"2001:2:0:{net}::{last}", f"2001:2:0:{net}::fe"
+
+
+def station_flow(config, name, kind, senders, receivers, mode="mesh", packets=90):
+    flow = config.flows.flow(name=name)[-1]
+    ends = flow.tx_rx.device
+    ends.tx_names, ends.rx_names, ends.mode = senders, receivers, mode
+    getattr(flow.packet.ethernet(), kind)().udp()
+    flow.size.fixed, flow.rate.pps, flow.metrics.enable = 100, 300, True
+    flow.duration.fixed_packets.packets = packets
+    return flow
+
+
+def several_stations():
+    """Devices with several interfaces and addresses of both versions of IP, behind a router."""
+    config = two_ports()
+    station(config, "a", "p1", 1, v4=[7], v6=[7])
+    station(config, "a2", "p1", 2, v4=[8])
+    station(config, "b", "p1", 3, v4=[9, 10])
+    station(config, "c", "p2", 4, v4=[7, 8], v6=[7])
+    station(config, "d", "p2", 5, v6=[9])
+    station_flow(config, "mesh", "ipv4", ["v4 a 7", "ea2", "v4 b 10"], ["v4 c 7", "v4 c 8"])
+    station_flow(config, "six", "ipv6", ["da"], ["ec", "dd"])
+    station_flow(config, "pairs", "ipv4", ["v4 b 9", "v4 b 10"], ["v4 c 8", "v4 c 7"], mode="one_to_one")
+    station_flow(config, "back", "ipv6", ["v6 d 9"], ["ea"])
+    capture = config.captures.capture(name="c")[-1]
+    capture.port_names, capture.format = ["p1", "p2"], "pcap"
+    api.set_config(config)
+    # They answer before anything is started, and after a configuration was refused.
+    answer_pings()
+    bad = two_ports()
+    bad.ports[1].location = "eth3"
+    udp_flow(bad, "f", 128, 100)
+    assert refuses(api.set_config, bad)[0] == 500
+    answer_pings()
+    control = api.control_state()
+    control.protocol.all.state = "start"
+    api.set_control_state(control)
+    request = api.states_request()
+    request.choice = "ipv4_neighbors"
+    four = sorted((it.ethernet_name, it.ipv4_address) for it in api.get_states(request).ipv4_neighbors)
+    gateways = {"ea": 18, "ea2": 18, "eb": 18, "ec": 19}
+    assert four == [(name, f"198.{net}.0.254") for name, net in gateways.items()], four
+    request.choice, request.ipv6_neighbors.ethernet_names = "ipv6_neighbors", ["ea", "ed"]
+    six = sorted((it.ethernet_name, it.ipv6_address) for it in api.get_states(request).ipv6_neighbors)
+    assert six == [("ea", "2001:2:0:18::fe"), ("ed", "2001:2:0:19::fe")], six
+    captures = api.control_state()
+    captures.port.capture.state = "start"
+    api.set_control_state(captures)
+    transmit("start")
+    answer_pings()
+    until("through", through)
+    assert all([it.frames_tx, it.frames_rx] == [90, 90] for it in metrics().values()), metrics()
+    four, six = Counter(), Counter()
+    for frame in captured("p2"):
+        if frame[12:14] == b"\x08\x00" and frame[23] == 17:
+            four[frame[29], frame[33], frame[6:12] == frame[0:6]] += 1
+        if frame[12:14] == b"\x86\xdd" and frame[20] == 17:
+            six[frame[37], frame[53]] += 1
+    expected = Counter({(src, dst, False): 15 for src in (7, 8, 10) for dst in (7, 8)})
+    assert four == expected + Counter({(9, 8, False): 45, (10, 7, False): 45}), four
+    assert six == Counter({(7, 7): 45, (7, 9): 45}), six
+    back = [frame for frame in captured("p1") if frame[12:14] == b"\x86\xdd" and frame[20] == 17]
+    assert len(back) == 90 and all(frame[37] == 9 and frame[53] == 7 for frame in back), len(back)
+    assert {frame[0:6] for frame in back} == {bytes.fromhex("020000007701")}
+    # A name of two, ends at different ports, and a router that is not there.
+    station(config, "e", "p1", 6, v4=[7])
+    config.devices[-1].ethernets[0].name = "ea"
+    assert "'ea' is the name of two devices" in refused(config)[1][0]
+    config.devices[-1].ethernets[0].name = "ee"
+    config.flows[0].tx_rx.device.tx_names = ["ea", "ec"]
+    assert "its stations are at different ports" in refused(config)[1][0]
+    config.flows[0].tx_rx.device.tx_names = ["ea"]
+    config.devices[0].ethernets[0].ipv4_addresses[0].gateway = "198.18.0.253"
+    api.set_config(config)
+    transmit("start", "six")
+    until("through", lambda: metrics()["six"].transmit == "stopped")
+    assert metrics()["six"].frames_rx == 90, metrics()
+    control = api.control_state()
+    control.traffic.flow_transmit.state = "start"
+    errors = refuses(api.set_control_state, control)[1]
+    assert errors == ["flows[0]: the router 198.18.0.253 of 198.18.0.7 does not answer"], errors
+
+
+def answer_pings():
+    """The router pings all stations."""
+    stations = ["198.18.0.7", "198.18.0.8", "198.18.0.9", "198.18.0.10", "198.19.0.7", "198.19.0.8"]
+    stations += ["2001:2:0:18::7", "2001:2:0:19::7", "2001:2:0:19::9"]
+    words = ["ip", "netns", "exec", rest[0], sys.executable, __file__, location, transport, "ping"]
+    subprocess.run(words + stations, check=True)
+
+
+def ping():
+    """Waits for the answer of each of these addresses."""
+    for ip in rest:
+        is_v4 = "." in ip
+        family, protocol = (socket.AF_INET, 1) if is_v4 else (socket.AF_INET6, 58)
+        # Type, code, checksum, identifier and number; the kernel fills in the checksum of IPv6.
+        request = bytes([8, 0, 0xF7, 0xFB, 0, 1, 0, 3]) if is_v4 else bytes([128, 0, 0, 0, 0, 1, 0, 3])
+        end = time.monotonic() + PATIENCE_S
+        with socket.socket(family, socket.SOCK_RAW, protocol) as pings:
+            pings.settimeout(1)
+            while time.monotonic() < end:
+                try:
+                    pings.sendto(request, (ip, 0))
+                    answer, (sender, *_) = pings.recvfrom(2000)
+                except OSError:
+                    continue
+                if sender == ip and (answer[20] == 0 if is_v4 else answer[0] == 129):
+                    break
+            else:
+                raise AssertionError(f"{ip} does not answer")
+
+
+def captured(port):
+    """The frames of the file of a capture."""
+    request = api.capture_request()
+    request.port_name = port
+    file = api.get_capture(request).read()
+    # The magic number of a file with times in ns, then for each frame four numbers and its bytes.
+    assert struct.unpack("<I", file[:4])[0] == 0xA1B23C4D, file[:4]
+    at, frames = 24, []
+    while at < len(file):
+        kept, length = struct.unpack("<II", file[at + 8 : at + 16])
+        assert kept == length, (kept, length)
+        frames.append(file[at + 16 : at + 16 + kept])
+        at += 16 + kept
+    return frames
 
 
 def stations():

@@ -175,6 +175,23 @@ fn flows_go_between_stations_behind_a_router() {
     assert_eq!(mac.trim(), router.output("cat /sys/class/net/ra/address").trim());
 }
 
+/// Several devices of a port, with several interfaces and addresses, all of which answer pings.
+#[test]
+fn a_port_has_several_stations() {
+    let Some(python) = python() else { return };
+    let Some((net, router)) = Net::with_router() else { return };
+    for (port, network) in [("ra", 18), ("rb", 19)] {
+        router.run(&format!("echo 0 > /proc/sys/net/ipv6/conf/{port}/disable_ipv6"));
+        router.run(&format!("ip address add 2001:2:0:{network}::fe/64 dev {port} nodad"));
+    }
+    router.run("echo 1 > /proc/sys/net/ipv6/conf/all/forwarding");
+    // The port of another location does not exist.
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051", "--port", "eth3=packet:c"]);
+    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+        client(&net, &server, &python, [location, transport, "several_stations", router.name()]);
+    }
+}
+
 /// The example of the guide.
 #[test]
 fn the_guides_example_works() {

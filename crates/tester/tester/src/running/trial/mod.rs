@@ -125,7 +125,7 @@ impl Tester {
                 ips: tunnel.map_or(ips, |[own, _]| Addresses::from(own, 1)),
             };
             let gateway = gateway.or(tunnel.map(|[_, other]| other).filter(|_| to.is_none()));
-            End { station, gateway, to, ips, encap }
+            End { station, others: Arc::default(), gateway, to, ips, encap }
         });
         let (gauges, flows) = (Arc::default(), FlowPlan::default());
         let (routers, metrics) = ([None; 2], None);
@@ -155,6 +155,27 @@ impl Tester {
     /// Gives an end another station address than that of its port.
     pub fn set_station(&mut self, at: usize, mac: Mac) {
         self.ends.iter_mut().skip(at).take(1).for_each(|end| end.station.mac = mac);
+    }
+
+    /// Adds stations at the port of an end, in place of earlier ones. They answer questions as the end's own
+    /// station does. Only ports of this process have them.
+    pub fn set_others(&mut self, at: usize, stations: Vec<Station>) {
+        self.ends.iter_mut().skip(at).take(1).for_each(|end| end.others = stations.clone().into());
+    }
+
+    /// The station addresses of routers, each for a station at the port of an end; `None` for a router that
+    /// does not answer.
+    ///
+    /// # Errors
+    /// A port failed.
+    pub fn resolve_for(
+        &mut self,
+        questions: &[(usize, Station, IpAddr)],
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<Option<Mac>>, Error> {
+        let found = learn::resolve_for(&mut self.ports, &self.ends, questions, go_on);
+        self.attend();
+        Ok(found?)
     }
 
     /// Leaves the interfaces of these ports out of what is observed: copies of frames that a bridge floods
@@ -200,9 +221,10 @@ impl Tester {
     }
 
     /// Until the next trial the ports answer for their stations, so that routers do not forget them.
-    fn attend(&mut self) {
+    pub fn attend(&mut self) {
         for (port, end) in self.ports.iter_mut().zip(&self.ends) {
-            port.attend(&end.station);
+            let all: Vec<Station> = std::iter::once(end.station).chain(end.others.iter().copied()).collect();
+            port.attend(&all);
         }
     }
 

@@ -70,7 +70,7 @@ impl Tester {
     fn learn(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
         let replies = bidirectional && self.flows.replies;
         let directions = if bidirectional && !replies { &BOTH[..] } else { &BOTH[..1] };
-        let (mut ends, plan, mut formats) = (self.ends, self.flows.clone(), self.formats()?);
+        let (mut ends, plan, mut formats) = (self.ends.clone(), self.flows.clone(), self.formats()?);
         // Learning frames have a trial number of their own, so that late ones count as other traffic in the
         // trial.
         let trial = new_trial();

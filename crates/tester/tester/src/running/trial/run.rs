@@ -73,6 +73,7 @@ impl Tester {
         let tasks = [(0, first), (1, second)].map(|(at, part)| Task {
             at,
             station: self.ends[at].station,
+            others: self.ends[at].others.clone(),
             plan: part.plan,
             expect: part.expect,
             duration: offer.load.duration,
