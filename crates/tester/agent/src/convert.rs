@@ -150,7 +150,8 @@ fn plan(plan: &SendPlan) -> Option<proto::SendPlan> {
     let shape = match stream.shape {
         Shape::Constant => None,
         Shape::Poisson { seed } => Some(Kind::PoissonSeed(seed)),
-        Shape::Bursts(frames) => Some(Kind::BurstFrames(frames)),
+        // Only streams have gaps within bursts, and agents send none.
+        Shape::Bursts(frames) | Shape::SpacedBursts(frames, _) => Some(Kind::BurstFrames(frames)),
         Shape::Ramp(from_pps, over) => Some(Kind::Ramp(proto::Ramp { from_pps, over_ns: ns(over) })),
         Shape::Then(after, pps) => Some(Kind::Then(proto::Then { after_ns: ns(after), pps })),
     };

@@ -8,8 +8,10 @@ use crate::translation::{Configuration, bytes_of, seconds};
 use crate::value::Object;
 use crate::{json, protobuf};
 use kpps_frames::rate::GIGABIT;
+use kpps_ports::port::run::Shape;
 use proptest::prelude::*;
 use serde_json::json;
+use std::time::Duration;
 
 fn read(config: &serde_json::Value) -> (Configuration, Problems) {
     read_as(config, false)
@@ -152,6 +154,7 @@ fn durations_are_those_of_the_models() {
         "duration": {"burst": {"bursts": 3, "packets": 10, "inter_burst_gap": {"microseconds": 1000}}},
     }));
     assert_eq!((burst.count, burst.pps().round()), (Some(30), 5000.0));
+    assert_eq!(burst.shape, Shape::SpacedBursts(10, Duration::from_micros(100)));
     assert_eq!(
         refused(json!({"duration": {"continuous": {"gap": 13}}}))[0],
         "flows[0].duration.continuous.gap: 13: only 12 bytes between frames are supported"
@@ -199,6 +202,8 @@ fn headers_have_the_fields_of_the_models() {
         json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}, {"vxlan": {"vni": {"value": 7}}}, {"ethernet": {}}, {"ipv4": {"dst": {"value": "9.9.9.9"}}}]),
     );
     assert_eq!((tunnel[42], tunnel[48]), (8, 7));
+    // The port of VXLAN (RFC 7348).
+    assert_eq!(tunnel[36..38], 4789_u16.to_be_bytes());
     assert_eq!(tunnel[50 + 14 + 16..50 + 14 + 20], [9, 9, 9, 9]);
     let gre = of(json!([{"ethernet": {}}, {"ipv4": {}}, {"gre": {}}, {"ipv4": {}}]));
     assert_eq!(gre[34..38], [0, 0, 8, 0]);
@@ -224,6 +229,10 @@ fn headers_have_the_fields_of_the_models() {
     };
     assert_eq!(sums(json!({})), 0);
     assert_ne!(sums(json!({"checksum": {"generated": "good"}})), 0);
+    // Without a size, a frame has room for all that it is to have.
+    let good = json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {"checksum": {"generated": "good"}}}]);
+    let good = frame(json!({"packet": good}), 0);
+    assert_eq!((good.len(), good[40..42] == [0, 0]), (62, false));
     let sum = of(json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {"checksum": {"custom": 5}}}]));
     assert_eq!(sum[40..42], [0, 5]);
 }

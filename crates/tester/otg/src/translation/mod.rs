@@ -92,6 +92,10 @@ impl Configuration {
             }
         }
         for capture in node.children("captures") {
+            if capture.has("overwrite") && !capture.flag("overwrite") {
+                let why = "a full capture has the newest frames in any case";
+                problems.note(capture.bad_at("overwrite", why).0);
+            }
             match read_capture(&capture, &all) {
                 Ok(captures) => all.captures.extend(captures),
                 Err(bad) => problems.wrong(bad.0),

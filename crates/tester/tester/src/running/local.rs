@@ -12,6 +12,7 @@ use crate::judging::kept::Noted;
 use crate::judging::recognised::Recognised;
 use crate::judging::timeline::Timeline;
 use crate::running::attend::{Attended, send_one};
+use crate::running::building::BuiltStream;
 #[cfg(target_os = "linux")]
 use crate::running::cores::on_threads;
 use crate::running::cores::{Came, CoreWork, together};
@@ -408,7 +409,7 @@ impl<'s> Until<'s> {
     fn change(&mut self, elapsed: Duration, changes: &[Change]) {
         let at_s = elapsed.as_secs_f64();
         for table in [&mut self.timetable, &mut self.behind].into_iter().flatten() {
-            changes.iter().for_each(|change| table.change(at_s, *change));
+            changes.iter().for_each(|change| table.change(at_s, change.clone()));
         }
         for change in changes {
             if let Change::Load(offered_pps) = *change {
@@ -680,11 +681,15 @@ fn work<P: Port, T: Tape>(
         {
             arrivals.follow(gain);
         }
-        if let Some(control) = state.control()
-            && let (Some(question), Some(Incoming::Tagged(arrivals))) =
-                (control.asks_receiver(1 - task.at), &*incoming)
-        {
-            control.received(1 - task.at, question, arrivals.of_streams());
+        if let (Some(control), Some(Incoming::Tagged(arrivals))) = (state.control(), &mut *incoming) {
+            let question = control.asks_receiver(1 - task.at);
+            // An answer contains all streams that were added before the question.
+            for BuiltStream { plan, room } in control.new_streams(1 - task.at) {
+                arrivals.expect(plan.stream, plan.frames, room);
+            }
+            if let Some(question) = question {
+                control.received(1 - task.at, question, arrivals.of_streams());
+            }
         }
         if taken == 0 || calls.is_multiple_of(32) {
             counting.look(port, incoming.as_ref(), &report)?;

@@ -241,20 +241,77 @@ def append_and_delete():
     transmit("start")
     until("through", lambda: all(metric.transmit == "stopped" for metric in metrics().values()))
     assert {name: metric.frames_rx for name, metric in metrics().items()} == {"second": 30, "third": 30}
-    # Not while flows are sent.
+
+
+def update(what, *properties):
+    """Changes properties of a flow to those of a new one."""
+    update = api.config_update()
+    update.flows.property_names = list(properties)
+    update.flows.flows.append(what)
+    return api.update_config(update)
+
+
+def append(*flows):
+    append = api.config_append()
+    for flow in flows:
+        append.config_append_list.add().flows.append(flow)
+    return api.append_config(append)
+
+
+def delete(*names):
+    delete = api.config_delete()
+    delete.config_delete_list.add().flows = list(names)
+    return api.delete_config(delete)
+
+
+def changes_while_sending():
+    """Flows are added, deleted and resized while others between the same ports are sent: every frame is counted."""
     config = two_ports()
-    udp_flow(config, "endless", 128, 1000)
+    udp_flow(config, "kept", 128, 1000)
+    udp_flow(config, "counted", 128, 20, packets=1000)
+    udp_flow(config, "back", 100, 100, back=True)
     api.set_config(config)
     transmit("start")
-    errors = refuses(api.append_config, append)[1]
-    assert "flows between p1 and p2 are being sent: stop them before flows" in errors[0], errors
-    update = api.config_update()
-    update.flows.property_names = ["size"]
-    update.flows.flows.append(udp_flow(two_ports(), "endless", 256, 1000))
-    errors = refuses(api.update_config, update)[1]
-    assert "flows between p1 and p2 are being sent: stop them before sizes" in errors[0], errors
-    assert metrics()["endless"].transmit == "started"
+    until("sending", lambda: metrics()["counted"].frames_rx > 5 and metrics()["back"].frames_rx > 5)
+    append(udp_flow(two_ports(), "new", 500, 500, packets=50), udp_flow(two_ports(), "other", 90, 300, back=True))
+    found = metrics()
+    assert [found["new"].frames_tx, found["new"].transmit, found["kept"].transmit] == [0, "stopped", "started"], found
+    transmit("start", "new", "other")
+    until("through", lambda: metrics()["new"].transmit == "stopped" and metrics()["other"].frames_rx > 50)
+    found = metrics()["new"]
+    assert [found.frames_tx, found.frames_rx, found.bytes_tx, found.bytes_rx, found.loss] == [50, 50, 25000, 25000, 0]
+    # Sizes change twice. The number of frames stays.
+    for size in 256, 384:
+        before = metrics()["counted"].frames_tx
+        update(udp_flow(two_ports(), "counted", size, 20, packets=1000), "size")
+        found = metrics()["counted"]
+        assert before <= found.frames_tx < 1000 and found.transmit == "started", (before, str(found))
+        until("going on", lambda: metrics()["counted"].frames_rx > before + 10)
+    update(udp_flow(two_ports(), "counted", 384, 1000, packets=1000), "rate")
+    update(udp_flow(two_ports(), "kept", 300, 500), "size", "rate")
+    assert [flow.size.fixed for flow in api.get_config().flows][:2] == [300, 384]
+    delete("other")
+    assert set(metrics()) == {"kept", "counted", "back", "new"}, metrics()
+    until("through", lambda: metrics()["counted"].transmit == "stopped")
+    found = metrics()["counted"]
+    assert [found.frames_tx, found.frames_rx, found.loss] == [1000, 1000, 0], str(found)
+    assert found.bytes_tx == found.bytes_rx and 20 * 384 + 980 * 128 < found.bytes_tx < 1000 * 384, str(found)
+    # Started again it has all of its frames, with the last size.
+    transmit("start", "counted")
+    until("through again", lambda: metrics()["counted"].transmit == "stopped")
+    found = metrics()["counted"]
+    assert [found.frames_tx, found.frames_rx, found.bytes_rx] == [1000, 1000, 1000 * 384], found
+    transmit("pause", "kept")
+    code, errors = refuses(lambda flow: update(flow, "size"), udp_flow(two_ports(), "kept", 200, 500))
+    assert code == 400 and "this one is paused while its sizes change" in errors[0], errors
+    transmit("resume", "kept")
     transmit("stop")
+    assert all(metric.frames_tx == metric.frames_rx for metric in metrics().values()), metrics()
+    ports = port_metrics()
+    found = metrics()
+    assert ports["p1"].frames_tx == found["kept"].frames_tx + 2 * 1000 + 50 == ports["p2"].frames_rx, (ports, found)
+    assert ports["p2"].frames_tx > found["back"].frames_tx + 50 and ports["p1"].frames_rx == ports["p2"].frames_tx, ports
+    print(ports["p1"].frames_tx, ports["p2"].frames_tx)
 
 
 def counts_stay():

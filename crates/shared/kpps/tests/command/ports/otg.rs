@@ -68,6 +68,20 @@ fn flows_are_counted_to_the_frame() {
     assert!(folder.path().join("transmission-0005.json").exists());
 }
 
+/// Flows change while others are sent, and the metrics are still the counts of the interfaces.
+#[test]
+fn flows_change_while_others_are_sent() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
+    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+        let before = ["a", "b"].map(|port| net.sent(port));
+        let out = client(&net, &server, &python, [location, transport, "changes_while_sending"]);
+        let sent: Vec<u64> = out.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let after = ["a", "b"].map(|port| net.sent(port));
+        assert_eq!(sent, [after[0] - before[0], after[1] - before[1]], "{transport}");
+    }
+}
+
 #[test]
 fn counts_and_pauses_are_those_of_the_models() {
     let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };

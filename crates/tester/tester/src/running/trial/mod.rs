@@ -323,6 +323,6 @@ impl Tester {
         let started = self.start(offer, prepared)?;
         let done = started.run(&mut self.ports, go_on);
         let ended = self.end(started, done)?;
-        Ok(self.settle(offer, ended))
+        Ok(self.settle(&offer.with_added(), ended))
     }
 }
