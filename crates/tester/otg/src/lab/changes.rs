@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 impl Pair {
-    /// Refuses a configuration whose flows between these ports ask for too much, or that a transmission cannot
-    /// take.
+    /// Refuses a configuration whose flows between these ports ask for too much, or that a transmission
+    /// cannot take.
     ///
     /// # Errors
     /// The place and the reason.
@@ -106,17 +106,21 @@ impl Pair {
                     let rest = member.rest_of(&stream);
                     let goes_on = going_on.contains(&stream.name) && rest.count != Some(0);
                     let sent = if goes_on { rest.clone() } else { stream.clone() };
-                    let mut new = self.added(flow, stream, &sent, all);
-                    if let Ok(new) = &mut new {
-                        if goes_on {
-                            new.rest = Some(rest);
-                            begins.push(new.place);
-                            new.state.begin();
+                    match self.added(flow, stream, &sent, all) {
+                        Ok(mut new) => {
+                            if goes_on {
+                                new.rest = Some(rest);
+                                begins.push(new.place);
+                                new.state.begin();
+                            }
+                            self.retire(member, true);
+                            Ok(new)
+                        }
+                        Err(why) => {
+                            failed = Some(why);
+                            Ok(member)
                         }
                     }
-                    let is_counted = new.is_ok();
-                    self.retire(member, is_counted);
-                    new
                 }
             };
             match member {
@@ -133,36 +137,6 @@ impl Pair {
             run.control().start(&begins);
         }
         failed.map_or(Ok(()), Err)
-    }
-
-    /// A member whose stream is added to the transmission, as it is sent there.
-    pub(super) fn added(
-        &mut self,
-        flow: usize,
-        planned: Stream,
-        sent: &Stream,
-        all: &Configuration,
-    ) -> Result<Member, Refusal> {
-        let mut sent = sent.clone();
-        let silent = self.address(flow, &mut sent, all);
-        let Some(run) = &self.run else { return Ok(Member::new(flow, planned, 0)) };
-        let place =
-            run.control().add(&sent).map_err(|why| Refusal::failed(format!("flows[{flow}]: {why}")))?;
-        self.silent.extend(silent.err().map(|why| (place, why)));
-        Ok(Member::new(flow, planned, place))
-    }
-
-    /// The frames of a member's stream are no longer those of a flow, or are earlier frames of the flow with
-    /// the same name (`is_counted`). They still arrive while the transmission goes on.
-    pub(super) fn retire(&mut self, mut member: Member, is_counted: bool) {
-        if !self.is_running() {
-            let past = &mut self.past[member.stream.from];
-            *past = past.and(&member.state.totals);
-            return;
-        }
-        member.state.is_stopped = true;
-        member.state.is_counted = is_counted;
-        self.gone.push(member);
     }
 }
 

@@ -31,7 +31,8 @@ pub struct Pair {
     pub past: [Totals; 2],
     /// The stations at its ports.
     pub stations: Stations,
-    /// For streams of the transmission that cannot be sent: the router that did not answer when the transmission began, in words.
+    /// For streams of the transmission that cannot be sent: the router that did not answer when it began, in
+    /// words.
     pub(super) silent: BTreeMap<usize, String>,
     /// The open ports. While a transmission runs, it has them.
     tester: Option<Tester>,
@@ -127,7 +128,13 @@ impl Pair {
         tester: &mut Tester,
         all: &Configuration,
     ) -> Result<Vec<Stream>, Refusal> {
-        self.stations.resolve(tester)?;
+        let mut wanted = BTreeSet::new();
+        for member in &self.members {
+            let ends = all.flows.get(member.flow).map(|placed| placed.stations.iter());
+            let routers = ends.into_iter().flatten().filter_map(|[from, _]| Some(from.ip?.1));
+            wanted.extend(routers.map(|router| (member.stream.from, router)));
+        }
+        self.stations.resolve(tester, |router| wanted.contains(router))?;
         self.silent.clear();
         let mut streams = Vec::new();
         for (place, member) in self.members.iter().enumerate() {
@@ -262,6 +269,36 @@ impl Pair {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// A member whose stream is added to the transmission, as it is sent there.
+    pub(super) fn added(
+        &mut self,
+        flow: usize,
+        planned: Stream,
+        sent: &Stream,
+        all: &Configuration,
+    ) -> Result<Member, Refusal> {
+        let mut sent = sent.clone();
+        let silent = self.address(flow, &mut sent, all);
+        let Some(run) = &self.run else { return Ok(Member::new(flow, planned, 0)) };
+        let place =
+            run.control().add(&sent).map_err(|why| Refusal::failed(format!("flows[{flow}]: {why}")))?;
+        self.silent.extend(silent.err().map(|why| (place, why)));
+        Ok(Member::new(flow, planned, place))
+    }
+
+    /// The frames of a member's stream are no longer those of a flow, or are earlier frames of the flow with
+    /// the same name (`is_counted`). They still arrive while the transmission goes on.
+    pub(super) fn retire(&mut self, mut member: Member, is_counted: bool) {
+        if !self.is_running() {
+            let past = &mut self.past[member.stream.from];
+            *past = past.and(&member.state.totals);
+            return;
+        }
+        member.state.is_stopped = true;
+        member.state.is_counted = is_counted;
+        self.gone.push(member);
     }
 
     /// Replaces the stream of a member in the transmission by the planned one, if it was only its rest.
@@ -455,7 +492,7 @@ impl Pair {
             Some(tester) => tester,
             None => self.open_ports(all, rules)?,
         };
-        let resolved = self.stations.resolve(&mut tester);
+        let resolved = self.stations.resolve(&mut tester, |_| true);
         self.tester = Some(tester);
         resolved
     }

@@ -56,16 +56,22 @@ impl Stations {
         }
     }
 
-    /// Resolves the routers that are not known. Some may not answer.
+    /// Resolves the routers that are not known, of those for which `is_wanted` holds for the side of the port
+    /// and the IP address. Some may not answer.
     ///
     /// # Errors
     /// A port failed.
-    pub fn resolve(&mut self, tester: &mut Tester) -> Result<(), Refusal> {
+    pub fn resolve(
+        &mut self,
+        tester: &mut Tester,
+        is_wanted: impl Fn(&(usize, IpAddr)) -> bool,
+    ) -> Result<(), Refusal> {
         let mut open: BTreeMap<(usize, IpAddr), neighbours::Station> = BTreeMap::new();
         for (side, stations) in self.at.iter().enumerate() {
             for station in stations.iter().filter(|station| station.gateway_mac.is_none()) {
                 if let (Some((_, router)), Some(asking)) = (station.ip, station.answering())
                     && !self.routers.contains_key(&(side, router))
+                    && is_wanted(&(side, router))
                 {
                     open.entry((side, router)).or_insert(asking);
                 }

@@ -251,11 +251,15 @@ def update(what, *properties):
     return api.update_config(update)
 
 
-def append(*flows):
+def append_of(*flows):
     append = api.config_append()
     for flow in flows:
         append.config_append_list.add().flows.append(flow)
-    return api.append_config(append)
+    return append
+
+
+def append(*flows):
+    return api.append_config(append_of(*flows))
 
 
 def delete(*names):
@@ -312,6 +316,111 @@ def changes_while_sending():
     assert ports["p1"].frames_tx == found["kept"].frames_tx + 2 * 1000 + 50 == ports["p2"].frames_rx, (ports, found)
     assert ports["p2"].frames_tx > found["back"].frames_tx + 50 and ports["p1"].frames_rx == ports["p2"].frames_tx, ports
     print(ports["p1"].frames_tx, ports["p2"].frames_tx)
+
+
+def requests_name_what_exists():
+    """A request with a name that does not exist is refused by its place, whatever it asks for."""
+    config = two_ports()
+    udp_flow(config, "f", 128, 1000, packets=20)
+    udp_flow(config, "g", 128, 1000, packets=20)
+    station(config, "a", "p1", 1, v4=[7])
+    config.captures.capture(name="c")[-1].port_names = ["p2"]
+    api.set_config(config)
+    transmit("start")
+    until("through", through)
+
+    def of(message, path, *names):
+        *path, last = path.split(".")
+        part = message
+        for field in path:
+            part = getattr(part, field)
+        setattr(part, last, names[0] if last == "port_name" else list(names))
+        return message
+
+    state = api.control_state()
+    state.traffic.flow_transmit.state = "start"
+    capture = api.control_state()
+    capture.port.capture.state = "start"
+    for call, message, said in [
+        (api.get_metrics, of(api.metrics_request(), "port.port_names", "p1", "x"), "port.port_names: there is no port 'x'"),
+        (api.get_metrics, of(api.metrics_request(), "flow.flow_names", "f", "x"), "flow.flow_names: there is no flow 'x'"),
+        (api.get_metrics, of(api.metrics_request(), "bgpv4.peer_names", "x"), "bgpv4: not supported"),
+        (
+            api.get_states,
+            of(api.states_request(), "ipv4_neighbors.ethernet_names", "ea", "x"),
+            "ipv4_neighbors.ethernet_names: there is no Ethernet interface 'x'",
+        ),
+        (api.get_states, of(api.states_request(), "bgp_prefixes.bgp_peer_names", "x"), "bgp_prefixes: not supported"),
+        (api.get_capture, of(api.capture_request(), "port_name", "x"), "port_name: port 'x' has no capture"),
+        (api.get_capture, of(api.capture_request(), "port_name", "p1"), "port_name: port 'p1' has no capture"),
+        (
+            api.set_control_state,
+            of(state, "traffic.flow_transmit.flow_names", "x"),
+            "traffic.flow_transmit.flow_names: there is no flow 'x'",
+        ),
+        (
+            api.set_control_state,
+            of(capture, "port.capture.port_names", "p1"),
+            "port.capture.port_names: port 'p1' has no capture",
+        ),
+        (lambda name: delete(name), "x", "config_delete_list[0].flows: there is no flow 'x'"),
+        (lambda flow: update(flow, "rate"), udp_flow(two_ports(), "x", 64, 1), "flows.flows[0].name: there is no flow 'x'"),
+        (lambda flow: update(flow, "size"), udp_flow(two_ports(), "f", 60, 1), "flows.flows[0].size.fixed: 60 bytes: give 64"),
+        (lambda flow: append(flow), udp_flow(two_ports(), "f", 64, 1), "flows[0].name: 'f' is the name of two flows"),
+    ]:
+        code, errors = refuses(call, message)
+        assert code == 400 and any(said in line for line in errors), (said, code, errors)
+    # Metrics of one flow or port, with the columns that are asked for.
+    request = api.metrics_request()
+    request.flow.flow_names, request.flow.metric_names = ["g"], ["frames_rx", "transmit"]
+    [flow] = api.get_metrics(request).flow_metrics
+    assert (flow.name, flow.transmit, flow.frames_rx, flow.frames_tx) == ("g", "stopped", 20, None), flow
+    request = api.metrics_request()
+    request.port.port_names, request.port.column_names = ["p2"], ["frames_rx"]
+    [port] = api.get_metrics(request).port_metrics
+    assert (port.name, port.frames_rx, port.frames_tx, port.location) == ("p2", 40, None, None), port
+
+
+def published_messages():
+    """Every answer over HTTP is a message of the published protobuf, with no other field."""
+    import requests
+    from google.protobuf.json_format import MessageToJson, Parse
+    from snappi import otg_pb2 as otg
+
+    def call(method, path, message, answer, code=200):
+        text = message and MessageToJson(message, preserving_proto_field_name=True)
+        response = requests.request(method, location + path, data=text, verify=False)
+        assert response.status_code == code, (path, response.text)
+        return Parse(response.text, answer)
+
+    config = two_ports()
+    config.options.flow_options.packet_loss_duration = True
+    flow = udp_flow(config, "f", 128, 1000, packets=30)
+    flow.metrics.timestamps = True
+    station(config, "a", "p1", 1, v4=[7])
+    config.captures.capture(name="c")[-1].port_names = ["p2"]
+    message = Parse(config.serialize("json"), otg.Config())
+    call("POST", "/config", message, otg.Warning())
+    assert call("GET", "/config", None, otg.Config()) == message
+    state = otg.ControlState()
+    state.choice, state.traffic.choice = "traffic", "flow_transmit"
+    state.traffic.flow_transmit.state = "start"
+    call("POST", "/control/state", state, otg.Warning())
+    until("through", through)
+    for choice, names in [("flow", "flow_metrics"), ("port", "port_metrics")]:
+        request = otg.MetricsRequest(choice=choice)
+        answer = call("POST", "/monitor/metrics", request, otg.MetricsResponse())
+        assert [metric.frames_tx for metric in getattr(answer, names)][:1] == [30], answer
+    states = otg.StatesRequest(choice="ipv4_neighbors")
+    call("POST", "/monitor/states", states, otg.StatesResponse())
+    assert call("GET", "/capabilities/version", None, otg.Version()).app_version.startswith("kpps ")
+    added = Parse(append_of(udp_flow(two_ports(), "g", 200, 100)).serialize("json"), otg.ConfigAppend())
+    call("PATCH", "/config/append", added, otg.Warning())
+    error = call("PATCH", "/config/append", added, otg.Error(), code=400)
+    assert error.code == 400 and error.kind == otg.Error.Kind.validation and len(error.errors) == 1, error
+    deleted = otg.ConfigDelete(config_delete_list=[otg.ConfigDeleteResources(choice="flows", flows=["g"])])
+    call("PATCH", "/config/delete", deleted, otg.Warning())
+    assert call("GET", "/config", None, otg.Config()) == message
 
 
 def counts_stay():

@@ -165,6 +165,16 @@ fn a_strict_server_fails_a_test_that_its_generator_cannot_keep_up_with() {
     client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "strict"]);
 }
 
+#[test]
+fn requests_and_answers_are_those_of_the_models() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
+    let http = "http://127.0.0.1:8443";
+    client(&net, &server, &python, [http, "http", "published_messages"]);
+    client(&net, &server, &python, [http, "http", "requests_name_what_exists"]);
+    client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "requests_name_what_exists"]);
+}
+
 /// The metrics of a port do not claim more than the kernel says.
 #[test]
 fn links_are_those_of_the_kernel() {
