@@ -5,7 +5,7 @@ use super::member::Member;
 use super::planned::Limits;
 use super::report;
 use super::run::{Done, Results, Run};
-use super::stations::Stations;
+use super::stations::{Stations, router_of};
 use crate::rules::{Refusal, Rules};
 use crate::translation::Configuration;
 use kpps_documents::detail::DetailedTrial;
@@ -131,8 +131,9 @@ impl Pair {
         let mut wanted = BTreeSet::new();
         for member in &self.members {
             let ends = all.flows.get(member.flow).map(|placed| placed.stations.iter());
-            let routers = ends.into_iter().flatten().filter_map(|[from, _]| Some(from.ip?.1));
-            wanted.extend(routers.map(|router| (member.stream.from, router)));
+            let routers =
+                ends.into_iter().flatten().filter_map(|[from, _]| router_of(member.stream.from, from));
+            wanted.extend(routers);
         }
         self.stations.resolve(tester, |router| wanted.contains(router))?;
         self.silent.clear();

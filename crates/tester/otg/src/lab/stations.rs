@@ -10,12 +10,20 @@ use kpps_tester::{Address, Tester, neighbours};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+/// A router: the side of the port, the VLANs and the IP address.
+pub type Router = (usize, Vec<u16>, IpAddr);
+
+/// The router of a station at the port of a side.
+pub fn router_of(side: usize, station: &Station) -> Option<Router> {
+    Some((side, station.tags.ids().collect(), station.ip?.1))
+}
+
 /// The stations at two ports.
 #[derive(Clone, Debug)]
 pub struct Stations {
     at: [Vec<Station>; 2],
-    /// The addresses on the link of routers, by the side of the port and the IP address.
-    routers: BTreeMap<(usize, IpAddr), Mac>,
+    /// The addresses on the link of routers.
+    routers: BTreeMap<Router, Mac>,
 }
 
 impl Stations {
@@ -48,40 +56,38 @@ impl Stations {
             let with_ip = stations.iter().position(|station| station.ip.is_some());
             let first = with_ip.unwrap_or(0);
             stations.get(first).into_iter().for_each(|station| tester.set_station(at, station.mac));
-            let others = stations.iter().enumerate().filter(|(other, _)| *other != first);
-            tester.set_others(at, others.filter_map(|(_, station)| station.answering()).collect());
+            tester.set_stations(at, stations.iter().filter_map(Station::answering).collect());
         }
         if self.exist() {
             tester.attend();
         }
     }
 
-    /// Resolves the routers that are not known, of those for which `is_wanted` holds for the side of the port
-    /// and the IP address. Some may not answer.
+    /// Resolves the routers that are not known, of those for which `is_wanted` holds. Some may not answer.
     ///
     /// # Errors
     /// A port failed.
     pub fn resolve(
         &mut self,
         tester: &mut Tester,
-        is_wanted: impl Fn(&(usize, IpAddr)) -> bool,
+        is_wanted: impl Fn(&Router) -> bool,
     ) -> Result<(), Refusal> {
-        let mut open: BTreeMap<(usize, IpAddr), neighbours::Station> = BTreeMap::new();
+        let mut open: BTreeMap<Router, neighbours::Station> = BTreeMap::new();
         for (side, stations) in self.at.iter().enumerate() {
             for station in stations.iter().filter(|station| station.gateway_mac.is_none()) {
-                if let (Some((_, router)), Some(asking)) = (station.ip, station.answering())
-                    && !self.routers.contains_key(&(side, router))
-                    && is_wanted(&(side, router))
+                if let (Some(router), Some(asking)) = (router_of(side, station), station.answering())
+                    && !self.routers.contains_key(&router)
+                    && is_wanted(&router)
                 {
-                    open.entry((side, router)).or_insert(asking);
+                    open.entry(router).or_insert(asking);
                 }
             }
         }
         if open.is_empty() {
             return Ok(());
         }
-        let questions: Vec<_> =
-            open.iter().map(|((side, router), asking)| (*side, *asking, *router)).collect();
+        let question = |((side, _, ip), asking): (&Router, &neighbours::Station)| (*side, *asking, *ip);
+        let questions: Vec<_> = open.iter().map(question).collect();
         let found = tester.resolve_for(&questions, &|| true);
         let found = found.map_err(|error| Refusal::failed(error.to_string()))?;
         self.routers.extend(open.into_keys().zip(found).filter_map(|(router, mac)| Some((router, mac?))));
@@ -91,9 +97,9 @@ impl Stations {
     /// The router of a station at the port of this side: its IP address, and its address on the link if that
     /// is known.
     pub fn router(&self, side: usize, station: &Station) -> Option<(IpAddr, Mac)> {
-        let (_, router) = station.ip?;
-        let mac = station.gateway_mac.or_else(|| self.routers.get(&(side, router)).copied())?;
-        Some((router, mac))
+        let router = router_of(side, station)?;
+        let mac = station.gateway_mac.or_else(|| self.routers.get(&router).copied())?;
+        Some((router.2, mac))
     }
 
     /// Gives the frames of a flow the addresses of its ends where the flow has none. `side`: that of the

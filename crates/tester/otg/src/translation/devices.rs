@@ -4,7 +4,9 @@ use super::Port;
 use super::node::{Bad, Node};
 use kpps_frames::Mac;
 use kpps_frames::encap::Tags;
+use kpps_frames::ethernet::TYPE_VLAN;
 use kpps_frames::flows::Addresses;
+use kpps_frames::headers::TYPE_SERVICE_VLAN;
 use kpps_tester::neighbours;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,6 +26,8 @@ pub struct Device {
     pub port: usize,
     /// Its address on the link.
     pub mac: Mac,
+    /// Its VLANs.
+    pub tags: Tags,
     /// Its IP addresses.
     pub addresses: Vec<Address>,
 }
@@ -48,6 +52,8 @@ pub struct Station {
     pub port: usize,
     /// Its address on the link.
     pub mac: Mac,
+    /// Its VLANs.
+    pub tags: Tags,
     /// Its IP address and its router.
     pub ip: Option<(IpAddr, IpAddr)>,
     /// The router's address on the link, if it is not resolved.
@@ -58,7 +64,7 @@ impl Station {
     /// The same for the tester, which answers questions for it; `None` without an address.
     pub fn answering(&self) -> Option<neighbours::Station> {
         let ips = Addresses::from(self.ip?.0, 1);
-        Some(neighbours::Station { mac: self.mac, tags: Tags::default(), ips })
+        Some(neighbours::Station { mac: self.mac, tags: self.tags, ips })
     }
 }
 
@@ -87,6 +93,7 @@ impl Device {
                 ethernet: ethernet.needed("name")?.to_owned(),
                 port,
                 mac: mac(&ethernet, "mac")?,
+                tags: tags(&ethernet)?,
                 addresses,
             });
         }
@@ -101,6 +108,7 @@ impl Device {
         let station = |address: Option<&Address>| Station {
             port: self.port,
             mac: self.mac,
+            tags: self.tags,
             ip: address.map(|address| (address.ip, address.gateway)),
             gateway_mac: address.and_then(|address| address.gateway_mac),
         };
@@ -149,6 +157,30 @@ impl Names {
         let fits = |it: &&Station| is_v6.is_none_or(|is_v6| it.ip.is_some_and(|ip| ip.0.is_ipv6() == is_v6));
         stations.iter().find(fits).or(stations.first()).copied()
     }
+}
+
+/// The VLAN tags of an interface.
+fn tags(ethernet: &Node<'_>) -> Result<Tags, Bad> {
+    let mut tags = Tags::default();
+    let vlans = ethernet.children("vlans");
+    if vlans.len() > tags.0.len() {
+        return Err(ethernet.bad_at("vlans", format!("at most {} are supported", tags.0.len())));
+    }
+    for (tag, vlan) in tags.0.iter_mut().zip(vlans) {
+        let kind = match vlan.text("tpid") {
+            None | Some("x8100") => TYPE_VLAN,
+            Some("x88A8") => TYPE_SERVICE_VLAN,
+            Some(other) => {
+                return Err(vlan.bad_at("tpid", format!("{other}: only x8100 and x88A8 are supported")));
+            }
+        };
+        let number = |field: &str, usual: u64, most: u64| match vlan.uint(field).unwrap_or(usual) {
+            number if number <= most => Ok(number as u16),
+            number => Err(vlan.bad_at(field, format!("{number}: give at most {most}"))),
+        };
+        *tag = Some((kind, number("priority", 0, 7)? << 13 | number("id", 1, 4095)?));
+    }
+    Ok(tags)
 }
 
 fn mac(node: &Node<'_>, field: &str) -> Result<Mac, Bad> {

@@ -3,6 +3,7 @@
 use crate::running::neighbours::{self, Station};
 use crate::running::test_port::TestPort;
 use kpps_frames::build::Flow;
+use kpps_frames::encap::Tags;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, PortNumbers};
 use kpps_frames::tag::TagFormat;
 use kpps_frames::{Encap, Mac, RawPacket, Tag, TemplateOptions, headers};
@@ -44,7 +45,7 @@ impl Patience {
 pub struct End {
     /// The port as a station.
     pub station: Station,
-    /// Other stations at the port. They answer questions, too.
+    /// Other stations at the port, which answer questions in place of it.
     pub others: Arc<[Station]>,
     /// The router that its frames go to. Without one they go to the other end.
     pub gateway: Option<IpAddr>,
@@ -287,10 +288,11 @@ fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2
     for (at, port) in ports.iter_mut().enumerate() {
         let station = ends[at].station;
         let unknown = ends[at].gateway.filter(|_| to[at].is_none());
-        let whom = [station.ips.first()].into_iter().chain(unknown);
-        let questions = whom.map(|whom| neighbours::question(&station, whom));
-        let others = ends[at].others.iter().map(|other| neighbours::question(other, other.ips.first()));
-        port.send_now(&questions.chain(others).collect::<Vec<_>>())?;
+        let others = &ends[at].others;
+        let own = [station.ips.first()].into_iter().filter(|_| others.is_empty());
+        let questions = own.chain(unknown).map(|whom| neighbours::question(&station, whom));
+        let announced = others.iter().map(|other| neighbours::question(other, other.ips.first()));
+        port.send_now(&questions.chain(announced).collect::<Vec<_>>())?;
     }
     Ok(())
 }
@@ -315,8 +317,11 @@ pub(crate) fn resolve_for(
             }
         }
         let mut hear = |heard: usize, bytes: &[u8]| {
-            for ((_, _, router), mac) in questions.iter().zip(&mut found).filter(|(it, _)| it.0 == heard) {
-                *mac = mac.or_else(|| neighbours::announced_mac(bytes, *router));
+            for ((_, station, router), mac) in
+                questions.iter().zip(&mut found).filter(|(it, _)| it.0 == heard)
+            {
+                let is_there = || Tags::of(bytes).ids().eq(station.tags.ids());
+                *mac = mac.or_else(|| neighbours::announced_mac(bytes, *router).filter(|_| is_there()));
             }
         };
         receive_and_answer(ports, (ends, &TagFormats::default()), &mut hear, &mut |_, _, _| false)?;
@@ -346,7 +351,7 @@ fn receive_and_answer(
             if let Some((tag, _)) = formats[at].0.read(bytes) {
                 any |= note(at, bytes, tag);
             } else {
-                let answer = neighbours::answer_of_any(&ends[at].station, &ends[at].others, bytes);
+                let answer = neighbours::answer_at(&ends[at].station, &ends[at].others, bytes);
                 any |= answer.is_some() && neighbours::ping(bytes).is_none();
                 answers.extend(answer);
                 hear(at, bytes);

@@ -117,8 +117,8 @@ impl TestPort for LocalPort {
         self.port.cores()
     }
 
-    fn attend(&mut self, stations: &[Station]) {
-        self.port.attend(stations);
+    fn attend(&mut self, own: &Station, others: &[Station]) {
+        self.port.attend(*own, others);
     }
 
     fn capture(&mut self, form: Option<RingForm>) -> Result<(), Error> {
@@ -664,7 +664,7 @@ fn work<P: Port, T: Tape>(
             let ours = incoming.as_mut().is_some_and(|incoming| incoming.take(bytes, stamp));
             let unanswered = answers.len();
             if !ours {
-                answers.extend(neighbours::answer_of_any(&task.station, &task.others, bytes));
+                answers.extend(neighbours::answer_at(&task.station, &task.others, bytes));
             }
             if T::KEEPS {
                 let judged = incoming.as_mut().map(|incoming| incoming.judged(bytes));

@@ -675,6 +675,42 @@ def several_stations():
     assert errors == ["flows[0]: the router 198.18.0.253 of 198.18.0.7 does not answer"], errors
 
 
+def vlan_stations():
+    """Stations in VLANs, two of them with one address. Each is the router of its neighbour in the VLAN."""
+    config = two_ports()
+    vlans = [("twin", "p2", 30, 1, 8), ("a", "p1", 10, 2, 7), ("b", "p2", 10, 3, 8), ("other", "p1", 30, 4, 7)]
+    for name, port, vlan, mac, last in vlans:
+        station(config, name, port, mac)
+        ethernet = config.devices[-1].ethernets[-1]
+        tag = ethernet.vlans.vlan(name=f"vlan {name}")[-1]
+        tag.id, tag.priority = vlan, 5
+        ip = ethernet.ipv4_addresses.ipv4()[-1]
+        ip.name, ip.address, ip.gateway = f"ip {name}", f"198.21.0.{last}", f"198.21.0.{15 - last}"
+    flow = station_flow(config, "f", "ipv4", ["ip a"], ["ip b"])
+    flow.packet.clear()
+    flow.packet.ethernet().vlan().ipv4().udp()
+    flow.packet[1].id.value = 10
+    capture = config.captures.capture(name="c")[-1]
+    capture.port_names, capture.format = ["p2"], "pcap"
+    api.set_config(config)
+    control = api.control_state()
+    control.protocol.all.state = "start"
+    api.set_control_state(control)
+    request = api.states_request()
+    request.choice = "ipv4_neighbors"
+    found = {it.ethernet_name: it.link_layer_address[-2:] for it in api.get_states(request).ipv4_neighbors}
+    assert found == {"etwin": "04", "ea": "03", "eb": "02", "eother": "01"}, found
+    control = api.control_state()
+    control.port.capture.state = "start"
+    api.set_control_state(control)
+    transmit("start")
+    until("through", through)
+    assert [metrics()["f"].frames_tx, metrics()["f"].frames_rx] == [90, 90], metrics()
+    frames = [frame for frame in captured("p2") if frame[12:14] == b"\x81\x00" and frame[27] == 17]
+    assert len(frames) == 90 and all(frame[14] & 15 == 0 and frame[15] == 10 for frame in frames), len(frames)
+    assert {frame[:6].hex() for frame in frames} == {"020000007703"}
+
+
 def answer_pings():
     """The router pings all stations."""
     stations = ["198.18.0.7", "198.18.0.8", "198.18.0.9", "198.18.0.10", "198.19.0.7", "198.19.0.8"]

@@ -216,6 +216,15 @@ fn a_port_has_several_stations() {
     }
 }
 
+#[test]
+fn stations_are_in_vlans() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
+    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+        client(&net, &server, &python, [location, transport, "vlan_stations"]);
+    }
+}
+
 /// The example of the guide.
 #[test]
 fn the_guides_example_works() {

@@ -157,9 +157,9 @@ impl Tester {
         self.ends.iter_mut().skip(at).take(1).for_each(|end| end.station.mac = mac);
     }
 
-    /// Adds stations at the port of an end, in place of earlier ones. They answer questions as the end's own
-    /// station does. Only ports of this process have them.
-    pub fn set_others(&mut self, at: usize, stations: Vec<Station>) {
+    /// These stations at the port of an end answer questions in place of its own station, each in its own
+    /// VLANs, unless there are none. Only ports of this process have them.
+    pub fn set_stations(&mut self, at: usize, stations: Vec<Station>) {
         self.ends.iter_mut().skip(at).take(1).for_each(|end| end.others = stations.clone().into());
     }
 
@@ -223,8 +223,7 @@ impl Tester {
     /// Until the next trial the ports answer for their stations, so that routers do not forget them.
     pub fn attend(&mut self) {
         for (port, end) in self.ports.iter_mut().zip(&self.ends) {
-            let all: Vec<Station> = std::iter::once(end.station).chain(end.others.iter().copied()).collect();
-            port.attend(&all);
+            port.attend(&end.station, &end.others);
         }
     }
 
