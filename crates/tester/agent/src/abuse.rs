@@ -146,6 +146,7 @@ fn work(pps: f64) -> proto::Work {
             tags: Tags::default(),
             ips: Addresses::from(Ipv4Addr::LOCALHOST.into(), 1),
         },
+        others: Arc::default(),
         plan: Some(SendPlan {
             rewrite: true,
             ..SendPlan::one(Rate::Pps(pps), StreamPlan::of(Arc::new(Templates::one(&[1; 60]))))

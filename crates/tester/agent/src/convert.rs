@@ -150,7 +150,8 @@ fn plan(plan: &SendPlan) -> Option<proto::SendPlan> {
     let shape = match stream.shape {
         Shape::Constant => None,
         Shape::Poisson { seed } => Some(Kind::PoissonSeed(seed)),
-        Shape::Bursts(frames) => Some(Kind::BurstFrames(frames)),
+        // Only streams have gaps within bursts, and agents send none.
+        Shape::Bursts(frames) | Shape::SpacedBursts(frames, _) => Some(Kind::BurstFrames(frames)),
         Shape::Ramp(from_pps, over) => Some(Kind::Ramp(proto::Ramp { from_pps, over_ns: ns(over) })),
         Shape::Then(after, pps) => Some(Kind::Then(proto::Then { after_ns: ns(after), pps })),
     };
@@ -194,6 +195,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
             tags: tags(&work.tags),
             ips: work.ips.parse().map_err(|e| format!("{e}"))?,
         },
+        others: Arc::default(),
         plan: work.plan.map(planned).transpose()?,
         expect: expect.transpose()?.into_iter().collect(),
         duration: Duration::from_nanos(work.duration_ns),
@@ -457,6 +459,7 @@ mod tests {
                 tags: Encap::vlan(7).tags(),
                 ips: "2001:2::1-2001:2::9".parse().unwrap(),
             },
+            others: Arc::default(),
             plan: Some(SendPlan { rewrite: true, ..SendPlan::one(Rate::Pps(50_000.0), stream) }),
             expect: vec![Expect {
                 from: 0,

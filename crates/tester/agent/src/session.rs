@@ -220,7 +220,7 @@ impl OpenPort {
             Ok(((task, state), _share)) => {
                 let says = self.run(&task, &state, tester);
                 // Until its tester uses the port again, routers keep its station.
-                self.port.attend(&task.station);
+                self.port.attend(&task.station, &[]);
                 says
             }
             Err(why) => Some(AnswerKind::Refused(why)),

@@ -326,6 +326,11 @@ impl Tags {
         tags
     }
 
+    /// The VLANs, from outside in.
+    pub fn ids(&self) -> impl Iterator<Item = u16> {
+        self.0.iter().flatten().map(|(_, control)| control & 0xfff)
+    }
+
     /// Puts the tags into a frame without any.
     pub fn put(&self, frame: &mut Vec<u8>) {
         for (kind, control) in self.0.iter().flatten().rev() {

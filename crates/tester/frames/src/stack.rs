@@ -385,6 +385,12 @@ impl Stack {
         Ok(())
     }
 
+    /// Whether a field was set; `None` if there is no such header or field.
+    pub fn is_set(&self, name: &str) -> Option<bool> {
+        let (at, field) = self.find(name).ok()?;
+        Some(self.fields.iter().any(|(header, other, _)| (*header, *other) == (at, field)))
+    }
+
     /// As [`set`](Self::set), of a text ([`Pattern::read`]).
     ///
     /// # Errors

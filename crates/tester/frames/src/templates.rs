@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 /// A frame: its beginning and its length. The rest is zero.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StoredFrame {
     at: u32,
     head: u16,
@@ -24,7 +24,7 @@ struct StoredFrame {
 }
 
 /// Frames by number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Templates {
     heads: Vec<u8>,
     /// By flow, then by size.

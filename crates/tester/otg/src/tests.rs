@@ -8,8 +8,10 @@ use crate::translation::{Configuration, bytes_of, seconds};
 use crate::value::Object;
 use crate::{json, protobuf};
 use kpps_frames::rate::GIGABIT;
+use kpps_ports::port::run::Shape;
 use proptest::prelude::*;
 use serde_json::json;
+use std::time::Duration;
 
 fn read(config: &serde_json::Value) -> (Configuration, Problems) {
     read_as(config, false)
@@ -152,6 +154,7 @@ fn durations_are_those_of_the_models() {
         "duration": {"burst": {"bursts": 3, "packets": 10, "inter_burst_gap": {"microseconds": 1000}}},
     }));
     assert_eq!((burst.count, burst.pps().round()), (Some(30), 5000.0));
+    assert_eq!(burst.shape, Shape::SpacedBursts(10, Duration::from_micros(100)));
     assert_eq!(
         refused(json!({"duration": {"continuous": {"gap": 13}}}))[0],
         "flows[0].duration.continuous.gap: 13: only 12 bytes between frames are supported"
@@ -199,6 +202,8 @@ fn headers_have_the_fields_of_the_models() {
         json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}, {"vxlan": {"vni": {"value": 7}}}, {"ethernet": {}}, {"ipv4": {"dst": {"value": "9.9.9.9"}}}]),
     );
     assert_eq!((tunnel[42], tunnel[48]), (8, 7));
+    // The port of VXLAN (RFC 7348).
+    assert_eq!(tunnel[36..38], 4789_u16.to_be_bytes());
     assert_eq!(tunnel[50 + 14 + 16..50 + 14 + 20], [9, 9, 9, 9]);
     let gre = of(json!([{"ethernet": {}}, {"ipv4": {}}, {"gre": {}}, {"ipv4": {}}]));
     assert_eq!(gre[34..38], [0, 0, 8, 0]);
@@ -224,6 +229,10 @@ fn headers_have_the_fields_of_the_models() {
     };
     assert_eq!(sums(json!({})), 0);
     assert_ne!(sums(json!({"checksum": {"generated": "good"}})), 0);
+    // Without a size, a frame has room for all that it is to have.
+    let good = json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {"checksum": {"generated": "good"}}}]);
+    let good = frame(json!({"packet": good}), 0);
+    assert_eq!((good.len(), good[40..42] == [0, 0]), (62, false));
     let sum = of(json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {"checksum": {"custom": 5}}}]));
     assert_eq!(sum[40..42], [0, 5]);
 }
@@ -343,7 +352,7 @@ fn flows_go_between_stations() {
     ]);
     let (read_all, problems) = read(&all);
     assert!(problems.refused.is_empty(), "{:?}", problems.refused);
-    let [a, b] = read_all.flows[0].stations.unwrap();
+    let [a, b] = read_all.flows[0].stations[0];
     assert_eq!(
         (a.port, b.port, a.ip.unwrap().0.to_string(), b.ip.unwrap().1.to_string()),
         (0, 1, "10.0.0.2".into(), "10.0.1.1".into())
@@ -355,7 +364,29 @@ fn flows_go_between_stations() {
         "10.0.1.3",
         "10.0.1.1",
     ));
-    assert!(read(&all).1.refused[0].starts_with("devices[2].ethernets[0]: port 'p2' has a station already"));
+    let flow = |all: &serde_json::Value| {
+        let (read_all, problems) = read(all);
+        assert!(problems.refused.is_empty(), "{:?}", problems.refused);
+        read_all.flows[0].stations.iter().map(|ends| ends.map(|it| it.mac.0[5])).collect::<Vec<_>>()
+    };
+    all["flows"][0]["tx_rx"]["device"]["rx_names"] = json!(["b", "c"]);
+    assert_eq!(flow(&all), [[10, 11], [10, 12]]);
+    all["flows"][0]["tx_rx"]["device"]["mode"] = json!("one_to_one");
+    assert!(
+        read(&all).1.refused[0].ends_with("tx_rx.device.mode: one_to_one with 1 senders and 2 receivers")
+    );
+    all["flows"][0]["tx_rx"]["device"]["tx_names"] = json!(["a", "a ip"]);
+    assert_eq!(flow(&all), [[10, 11], [10, 12]]);
+    // A device without flows is at a port that is opened.
+    all["flows"] = json!([]);
+    assert_eq!(read(&all).0.pairs(), [[0, 1]]);
+    all["devices"][2]["name"] = json!("b ip");
+    assert_eq!(
+        read(&all).1.refused[0],
+        "devices[2]: 'b ip' is the name of two devices, interfaces or addresses"
+    );
+    all["devices"][2]["name"] = json!("c");
+    all["flows"] = config(json!({"tx_rx": {"device": {"tx_names": ["a"]}}}))["flows"].clone();
     all["flows"][0]["tx_rx"]["device"]["rx_names"] = json!(["x"]);
     assert!(
         read(&all)

@@ -70,6 +70,12 @@ pub enum Error {
     /// A port cannot send frames without tags and recognise them.
     #[error("{0} cannot take part in a replay: only ports of this host recognise frames without tags")]
     NoReplay(String),
+    /// A stream cannot be added to a trial.
+    #[error(
+        "{0}: no stream can be added to its port in this trial: the port sends no stream from the beginning on, sends \
+        the most possible ones, or the trial has not begun"
+    )]
+    NoMoreStreams(String),
     /// A stream has no frames.
     #[error("{name}: {why}")]
     Stream {

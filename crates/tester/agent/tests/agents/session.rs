@@ -289,6 +289,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
             tags: Tags::default(),
             ips: Addresses::from([198, 18, 0, 1].into(), 1),
         },
+        others: Arc::default(),
         plan: Some(SendPlan {
             rewrite: true,
             ..SendPlan::one(Rate::Pps(50_000.0), StreamPlan::of(Arc::new(Templates::one(&[1; 60]))))

@@ -35,6 +35,8 @@ pub struct FlowState {
     is_started: bool,
     /// Whether it was stopped since.
     pub is_stopped: bool,
+    /// Of a stream that is gone: whether its counts are those of a flow.
+    pub is_counted: bool,
     /// Whether it waits between two of its frames until it is resumed.
     pub is_paused: bool,
     begun: Option<Instant>,
@@ -70,6 +72,22 @@ impl FlowState {
         *self = Self { is_started: true, begun, base, kept, totals: kept, ..Self::default() };
     }
 
+    /// The flow goes on with a new stream.
+    pub fn begin(&mut self) {
+        self.start(&StreamNow::default(), false);
+    }
+
+    /// Frames that it has sent since it was started, and the time since then.
+    pub fn progress(&self, at: Instant) -> (u64, Duration) {
+        let sent = self.totals.frames[0].saturating_sub(self.kept.frames[0]);
+        (sent, self.begun.map_or(Duration::ZERO, |begun| at.saturating_duration_since(begun)))
+    }
+
+    /// Adds earlier frames of the flow.
+    pub fn add(&mut self, earlier: &Totals) {
+        (self.kept, self.totals) = (self.kept.and(earlier), self.totals.and(earlier));
+    }
+
     /// A new transmission begins, in which the flow is not started yet. Its counts stay.
     pub fn rest(&mut self) {
         (self.is_started, self.is_sending) = (false, false);
@@ -88,16 +106,10 @@ impl FlowState {
     /// Whether it has frames left at this time: it was started and not stopped, and neither its frames nor
     /// its time are through.
     pub fn is_due(&self, at: Instant, stream: &Stream) -> bool {
-        let sent = self.totals.frames[0].saturating_sub(self.kept.frames[0]);
-        let sends = self.begun.map_or(Duration::ZERO, |begun| at.saturating_duration_since(begun));
+        let (sent, sends) = self.progress(at);
         let is_through = stream.count.is_some_and(|count| sent >= count)
             || stream.duration.is_some_and(|time| sends >= stream.start.saturating_add(time));
         self.is_started && !self.is_stopped && !is_through
-    }
-
-    /// Whether its stream has frames that were not sent.
-    pub const fn is_sending(&self) -> bool {
-        self.is_sending
     }
 
     /// Takes the counts of its stream.

@@ -1,6 +1,7 @@
 //! Metrics and states.
 
 use super::flow_state::{FlowState, Totals};
+use super::member::Member;
 use super::{Lab, accepted};
 use crate::problems::Problems;
 use crate::rules::Refusal;
@@ -68,7 +69,7 @@ impl Lab {
                 set(&format!("frames_{side}_rate"), rates_pps[way].into());
                 set(&format!("bytes_{side}_rate"), byte_rates[way].into());
             }
-            if let Some(mbps) = pair.and_then(|pair| pair.speed_mbps) {
+            if let Some(mbps) = pair.and_then(|pair| pair.limits.speed_mbps) {
                 set("speed", u64::from(mbps).into());
             }
             all.push(metric);
@@ -84,13 +85,11 @@ impl Lab {
                 // Frames from this side are sent by its port, and received by the other.
                 let ways = [0, 1].into_iter().filter(|way| pair.ports[side ^ *way] == port);
                 for way in ways {
-                    let of_side = |flow: &usize| {
-                        self.configuration.flows.get(*flow).is_some_and(|it| it.ports[0] == pair.ports[side])
-                    };
-                    let states = pair.flows.iter().zip(&pair.states).filter(|(flow, _)| of_side(flow));
+                    let members = pair.members.iter().chain(&pair.gone);
+                    let of_side = members.filter(|member| member.stream.from == side);
                     counts.totals.frames[way] += pair.past[side].frames[way];
                     counts.totals.bytes[way] += pair.past[side].bytes[way];
-                    for (_, state) in states {
+                    for Member { state, .. } in of_side {
                         counts.totals.frames[way] += state.totals.frames[way];
                         counts.totals.bytes[way] += state.totals.bytes[way];
                         counts.rates_pps[way] += state.rates_pps[way];
@@ -109,14 +108,16 @@ impl Lab {
         let mut states = BTreeMap::new();
         for pair in &self.pairs {
             let is_running = pair.is_running();
-            states.extend(pair.flows.iter().zip(&pair.states).map(|(flow, it)| (*flow, (it, is_running))));
+            let of = |member: &Member| (member.flow, (member.state.clone(), pair.totals(member), is_running));
+            states.extend(pair.members.iter().map(of));
         }
         let mut all = Vec::new();
         for (at, placed) in self.configuration.flows.iter().enumerate() {
             let flow = &placed.flow;
             let is_asked = asked.contains(&at);
             let state = states.get(&at).filter(|_| is_asked && flow.metrics.is_enabled);
-            let Some((state, is_running)) = state.copied() else { continue };
+            let Some((state, totals, is_running)) = state else { continue };
+            let is_running = *is_running;
             let port = |at: usize| self.configuration.ports.get(at).map_or("", |port| port.name.as_str());
             let mut metric = Object::new("FlowMetric")
                 .with("name", flow.name.as_str())
@@ -133,7 +134,7 @@ impl Lab {
                 false => "stopped",
             };
             set("transmit", transmit.into());
-            let Totals { frames, bytes } = state.totals;
+            let Totals { frames, bytes } = *totals;
             for (way, side) in ["tx", "rx"].into_iter().enumerate() {
                 let pps = state.rates_pps[way];
                 let bytes_per_s = pps * state.mean_bytes;
@@ -146,16 +147,21 @@ impl Lab {
                 set(&format!("{side}_rate_kbps"), (bytes_per_s * 8.0 / 1e3).into());
                 set(&format!("{side}_rate_mbps"), (bytes_per_s * 8.0 / 1e6).into());
             }
-            self.set_own_metrics(&mut metric, flow, state);
+            self.set_own_metrics(&mut metric, flow, state, totals.frames);
             all.push(metric);
         }
         Ok(Object::new("MetricsResponse").with("choice", "flow_metrics").with("flow_metrics", all))
     }
 
     /// The metrics for which the flow asks, or the configuration. A request has no names for these.
-    fn set_own_metrics(&self, metric: &mut Object, flow: &Flow, state: &FlowState) {
+    fn set_own_metrics(
+        &self,
+        metric: &mut Object,
+        flow: &Flow,
+        state: &FlowState,
+        [sent, received]: [u64; 2],
+    ) {
         let wanted = flow.metrics;
-        let [sent, received] = state.totals.frames;
         let expected = sent as f64 * wanted.expected_ratio;
         let lost = (expected - received as f64).max(0.0);
         if wanted.has_loss && sent > 0 {
@@ -195,17 +201,26 @@ impl Lab {
         };
         let names: BTreeSet<&str> = node.child(choice).texts("ethernet_names").into_iter().collect();
         let devices = self.configuration.devices.iter();
+        if let Some(name) = names.iter().find(|name| !devices.clone().any(|it| it.ethernet == **name)) {
+            let why = format!("there is no Ethernet interface '{name}'");
+            return Err(node.child(choice).bad_at("ethernet_names", why).into());
+        }
         let asked = devices.filter(|it| names.is_empty() || names.contains(it.ethernet.as_str()));
-        let state = |device: &crate::translation::Device| {
-            let (ip, mac) = self.pairs.iter().find_map(|pair| pair.router(device.port))?;
-            (ip.is_ipv4() == is_v4).then(|| {
-                Object::new(message)
-                    .with("ethernet_name", device.ethernet.as_str())
-                    .with(field, ip.to_string().as_str())
-                    .with("link_layer_address", mac.to_string().as_str())
-            })
-        };
-        let all: Vec<Object> = asked.filter_map(state).collect();
+        let mut all = Vec::new();
+        for device in asked {
+            let pair = self.pairs.iter().find(|pair| pair.ports.contains(&device.port));
+            let side = pair.map_or(0, |pair| usize::from(pair.ports[0] != device.port));
+            let router = |station| pair?.stations.router(side, &station);
+            let known: BTreeMap<_, _> = device.stations().into_iter().filter_map(router).collect();
+            for (ip, mac) in known.into_iter().filter(|(ip, _)| ip.is_ipv4() == is_v4) {
+                all.push(
+                    Object::new(message)
+                        .with("ethernet_name", device.ethernet.as_str())
+                        .with(field, ip.to_string().as_str())
+                        .with("link_layer_address", mac.to_string().as_str()),
+                );
+            }
+        }
         Ok(Object::new("StatesResponse").with("choice", choice).with(choice, all))
     }
 }

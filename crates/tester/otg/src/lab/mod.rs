@@ -1,11 +1,15 @@
 //! The configuration of a server, its transmissions and their metrics: the calls of the interface without
 //! their transport.
 
+mod changes;
 mod flow_state;
+mod member;
 mod metrics;
 mod pair;
+mod planned;
 mod report;
 mod run;
+mod stations;
 
 use crate::problems::Problems;
 use crate::rules::{Refusal, Rules};
@@ -81,6 +85,14 @@ impl Lab {
         match opened.collect::<Result<_, _>>() {
             Ok(pairs) => (self.pairs, self.given, self.configuration) = (pairs, given, configuration),
             Err(Refusal { code, mut lines }) => {
+                for pair in &mut self.pairs {
+                    if let Err(why) = pair.reopen(&self.configuration, &self.rules) {
+                        lines.push(format!(
+                            "the ports of the earlier configuration: {}",
+                            why.lines.join(", ")
+                        ));
+                    }
+                }
                 if was_running {
                     lines.push("the configuration before it stays, and its flows have stopped".into());
                 }
@@ -105,7 +117,12 @@ impl Lab {
         self.pairs.iter().try_for_each(|pair| pair.check(&configuration, &self.rules))?;
         let all = configuration.pairs();
         // A port that no flow uses any longer may be one of another pair.
-        self.pairs.iter_mut().filter(|pair| !all.contains(&pair.ports)).for_each(Pair::close);
+        self.with_each(|pair, _, rules| {
+            if !all.contains(&pair.ports) {
+                pair.finish(rules);
+                pair.close();
+            }
+        });
         let is_new = |ports: &[usize; 2]| !self.pairs.iter().any(|pair| pair.ports == *ports);
         let opened = all.iter().copied().filter(is_new);
         let opened = opened.map(|ports| Pair::open(ports, &configuration, &self.rules));
@@ -118,7 +135,7 @@ impl Lab {
 
     /// The pair that has flows from or to a port.
     fn pair_of(&self, port: usize) -> Option<&Pair> {
-        self.pairs.iter().find(|pair| pair.ports.contains(&port) && !pair.flows.is_empty())
+        self.pairs.iter().find(|pair| pair.ports.contains(&port) && !pair.members.is_empty())
     }
 
     /// The configuration.
@@ -126,10 +143,10 @@ impl Lab {
         self.given.clone()
     }
 
-    /// Adds flows (`ConfigAppend`) while nothing is sent between their ports.
+    /// Adds flows (`ConfigAppend`).
     ///
     /// # Errors
-    /// The flows are wrong, or others are being sent between their ports.
+    /// The flows are wrong, or a running transmission cannot take them.
     pub fn append(&mut self, append: &Object, mut problems: Problems) -> Result<Warnings, Refusal> {
         self.tick();
         let (mut given, mut configuration) = (self.given.clone(), self.configuration.clone());
@@ -148,10 +165,10 @@ impl Lab {
         Ok(warnings)
     }
 
-    /// Removes flows by their names (`ConfigDelete`) while nothing is sent between their ports.
+    /// Removes flows by their names (`ConfigDelete`). Flows that are being sent stop.
     ///
     /// # Errors
-    /// There is no such flow, or flows are being sent between its ports.
+    /// There is no such flow.
     pub fn delete(&mut self, delete: &Object, problems: Problems) -> Result<Warnings, Refusal> {
         self.tick();
         let warnings = accepted(problems)?;
@@ -171,7 +188,7 @@ impl Lab {
         Ok(warnings)
     }
 
-    /// Changes rates, and sizes while nothing is sent between the ports of the flows (`ConfigUpdate`).
+    /// Changes rates and sizes (`ConfigUpdate`).
     ///
     /// # Errors
     /// There is no such flow, or the new values are wrong.

@@ -1,44 +1,42 @@
 //! Two ports between which flows go: their tester, and the transmission if one is running.
 
 use super::flow_state::{FlowState, Totals};
+use super::member::Member;
+use super::planned::Limits;
 use super::report;
 use super::run::{Done, Results, Run};
+use super::stations::{Stations, router_of};
 use crate::rules::{Refusal, Rules};
-use crate::translation::{Configuration, Placed, Station, seconds, sorted};
+use crate::translation::Configuration;
 use kpps_documents::detail::DetailedTrial;
-use kpps_frames::flows::Addresses;
-use kpps_frames::rate::GIGABIT;
-use kpps_frames::{Encap, Mac};
+use kpps_ports::Spec;
 use kpps_ports::port::ready;
-use kpps_ports::{Error, Spec};
-use kpps_tester::{Address, Captured, RingForm, Stream, StreamNow, Tester, Traffic};
+use kpps_tester::{Captured, RingForm, Stream, StreamNow, Tester, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a transmission may take to begin.
 const BEGIN: Duration = Duration::from_secs(15);
-/// The rate of a stream that is paused, in frames per second: its next frame is due after the transmission.
-const PAUSED_PPS: f64 = 1e-9;
 
 /// Two ports with flows between them.
 pub struct Pair {
     /// The indices of the ports in the configuration.
     pub ports: [usize; 2],
-    /// The indices of its flows, in the order of their streams.
-    pub flows: Vec<usize>,
-    /// The states of its flows.
-    pub states: Vec<FlowState>,
+    /// Its flows.
+    pub members: Vec<Member>,
+    /// Flows that were deleted, and frames of flows before their sizes changed, while they are still sent or
+    /// arrive.
+    pub gone: Vec<Member>,
     /// For each of its ports, frames from there of deleted flows, and of flows before their last start.
     pub past: [Totals; 2],
-    streams: Arc<[Stream]>,
-    stations: [Option<Station>; 2],
+    /// The stations at its ports.
+    pub stations: Stations,
+    /// For streams of the transmission that cannot be sent: the router that did not answer when it began, in
+    /// words.
+    pub(super) silent: BTreeMap<usize, String>,
     /// The open ports. While a transmission runs, it has them.
     tester: Option<Tester>,
-    run: Option<Run>,
-    /// The station addresses of the routers of both ports.
-    pub routers: Vec<Option<Mac>>,
+    pub(super) run: Option<Run>,
     /// Whether the next transmission keeps the frames of its ports, and the most bytes of each frame.
     pub capture: Option<RingForm>,
     /// The frames of each port in the last transmission, if they were captured.
@@ -49,10 +47,8 @@ pub struct Pair {
     failure: Option<String>,
     /// Why it ended before its flows were through.
     cut_short: Option<String>,
-    /// The speed of the slower link in Mb/s, if it is known.
-    pub speed_mbps: Option<u32>,
-    /// The longest frame that both ports take, in bytes without FCS, if it is known.
-    longest: Option<usize>,
+    /// The limits of both ports.
+    pub limits: Limits,
 }
 
 impl Pair {
@@ -61,27 +57,25 @@ impl Pair {
     /// # Errors
     /// The flows ask for too much, or a port cannot be opened.
     pub fn open(ports: [usize; 2], all: &Configuration, rules: &Rules) -> Result<Self, Refusal> {
-        let flows = flows_between(ports, all);
         let mut pair = Self {
             ports,
-            states: vec![FlowState::default(); flows.len()],
-            flows,
+            members: Vec::new(),
+            gone: Vec::new(),
             past: Default::default(),
-            streams: Arc::default(),
-            stations: stations(ports, all)?,
+            stations: Stations::of(ports, all),
+            silent: BTreeMap::new(),
             tester: None,
             run: None,
-            routers: vec![None; 2],
             capture: None,
             captured: Vec::new(),
             document: None,
             failure: None,
             cut_short: None,
-            speed_mbps: None,
-            longest: None,
+            limits: Limits { speed_mbps: None, longest: None },
         };
         pair.tester = Some(pair.open_ports(all, rules)?);
-        pair.streams = pair.planned(all, rules)?.into();
+        let planned = pair.limits.planned(ports, all, rules)?.into_iter();
+        pair.members = planned.map(|(flow, stream)| Member::new(flow, stream, 0)).collect();
         Ok(pair)
     }
 
@@ -95,23 +89,15 @@ impl Pair {
         let cannot = |error: &dyn std::fmt::Display| Refusal::failed(error.to_string());
         let opened = ready(&specs, &rules.options, &|line| (rules.log)(line)).map_err(|e| cannot(&e))?;
         let mut usual = Traffic::default().ends(&[], None).map_err(|e| cannot(&e))?;
-        for (end, station) in usual.iter_mut().zip(&self.stations) {
-            if let Some(Station { ip: Some((ip, gateway)), gateway_mac, .. }) = station {
-                let gateway = gateway_mac.is_none().then_some(*gateway);
-                let ips = Addresses::from(*ip, 1);
-                *end = Address { ips, gateway, to: *gateway_mac, encap: Encap::default() };
-            }
-        }
+        self.stations.replace(&mut usual);
         let others = rules.ports.iter().map(|port| port.spec.clone());
         let others: Vec<Spec> = others.filter(|other| !specs.contains(other)).collect();
         let mut tester = Tester::new(specs, opened, usual, &rules.scopes).map_err(|e| cannot(&e))?;
         tester.leave_out(&others);
-        for (at, station) in self.stations.iter().enumerate() {
-            station.iter().for_each(|station| tester.set_station(at, station.mac));
-        }
+        self.stations.join(&mut tester);
         // Only the frames of flows are sent: counters of interfaces show these and nothing else.
         tester.learning = false;
-        (self.speed_mbps, self.longest) = (tester.speed_mbps(), tester.longest());
+        self.limits = Limits { speed_mbps: tester.speed_mbps(), longest: tester.longest() };
         Ok(tester)
     }
 
@@ -120,109 +106,73 @@ impl Pair {
         self.tester = None;
     }
 
-    /// The streams of the flows that a configuration has between these ports.
+    /// Opens closed ports whose stations are to answer.
     ///
     /// # Errors
-    /// The flows ask for too much.
-    fn planned(&self, all: &Configuration, rules: &Rules) -> Result<Vec<Stream>, Refusal> {
-        let bits_per_s = self.speed_mbps.map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
-        let from = |placed: &Placed| usize::from(placed.ports[0] != self.ports[0]);
-        let flows = flows_between(self.ports, all);
-        let placed: Vec<&Placed> = flows.iter().filter_map(|at| all.flows.get(*at)).collect();
-        let mut streams: Vec<Stream> =
-            placed.iter().map(|placed| placed.flow.stream(from(placed), bits_per_s)).collect();
-        [0, 1].into_iter().for_each(|side| stagger(&mut streams, side));
-        for (stream, at) in streams.iter().zip(&flows) {
-            if seconds(stream).is_some_and(|s| s > rules.max_duration.as_secs_f64()) {
-                return Err(Refusal::wrong(format!(
-                    "flows[{at}].duration: the flow lasts longer than {} s, the limit of this server",
-                    rules.max_duration.as_secs_f64()
-                )));
-            }
-            let ends = self.ports.map(|port| all.ports.get(port).map_or("", |port| port.name.as_str()));
-            let ends = format!("one of the ports {} and {}", ends[0], ends[1]);
-            Error::check_longest(&ends, self.longest, stream.longest())
-                .map_err(|why| Refusal::wrong(format!("flows[{at}].size: {why}")))?;
+    /// A port cannot be opened.
+    pub fn reopen(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+        if self.tester.is_none() && !self.is_running() && self.stations.exist() {
+            self.tester = Some(self.open_ports(all, rules)?);
         }
-        for (side, port) in self.ports.iter().enumerate() {
-            let of_side = |stream: &&Stream| stream.from == side;
-            let pps: f64 = streams.iter().filter(of_side).map(Stream::pps).sum();
-            let name = all.ports.get(*port).map_or("", |port| port.name.as_str());
-            if pps > rules.max_pps {
-                return Err(Refusal::wrong(format!(
-                    "ports[{port}]: the flows from {name} send {pps:.0} frames per second together, and this server allows {:.0}",
-                    rules.max_pps
-                )));
-            }
-            let bits: f64 = streams.iter().filter(of_side).map(|it| it.sizes.l1_bits_per_s(it.pps())).sum();
-            if let Some(mbps) = self.speed_mbps
-                && bits > f64::from(mbps) * 1e6 * (1.0 + 1e-9)
-            {
-                return Err(Refusal::wrong(format!(
-                    "ports[{port}]: the flows from {name} need {:.3} Mb/s together with preambles and gaps, and the link has {mbps} Mb/s",
-                    bits / 1e6
-                )));
-            }
+        Ok(())
+    }
+
+    /// The streams of a new transmission, with the addresses of their stations.
+    ///
+    /// # Errors
+    /// The router of a flow that is to be sent does not answer, or a port failed.
+    fn addressed(
+        &mut self,
+        chosen: &[usize],
+        tester: &mut Tester,
+        all: &Configuration,
+    ) -> Result<Vec<Stream>, Refusal> {
+        let mut wanted = BTreeSet::new();
+        for member in &self.members {
+            let ends = all.flows.get(member.flow).map(|placed| placed.stations.iter());
+            let routers =
+                ends.into_iter().flatten().filter_map(|[from, _]| router_of(member.stream.from, from));
+            wanted.extend(routers);
         }
+        self.stations.resolve(tester, |router| wanted.contains(router))?;
+        self.silent.clear();
+        let mut streams = Vec::new();
+        for (place, member) in self.members.iter().enumerate() {
+            let mut stream = member.stream.clone();
+            if let Err(why) = self.address(member.flow, &mut stream, all) {
+                self.silent.insert(place, why);
+            }
+            streams.push(stream);
+        }
+        for (place, member) in self.members.iter_mut().enumerate() {
+            (member.place, member.rest) = (place, None);
+            member.state.rest();
+        }
+        self.refuse_silent(chosen)?;
         Ok(streams)
     }
 
-    /// Refuses a configuration whose flows between these ports ask for too much, or differ from those that
-    /// are being sent in more than their rates.
+    /// Gives a stream of a flow the addresses of its stations.
     ///
     /// # Errors
-    /// The place and the reason.
-    pub fn check(&self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
-        let streams = self.planned(all, rules)?;
-        if !self.is_running() {
-            return Ok(());
-        }
-        let [a, b] = self.ports.map(|port| all.ports.get(port).map_or("", |port| port.name.as_str()));
-        let busy = |change: &str| {
-            Err(Refusal::wrong(format!(
-                "flows between {a} and {b} are being sent: stop them before {change}"
-            )))
-        };
-        if !streams.iter().map(|stream| &stream.name).eq(self.streams.iter().map(|stream| &stream.name)) {
-            return busy("flows between these ports are added or deleted");
-        }
-        match streams.iter().zip(&*self.streams).any(|(new, old)| new.sizes != old.sizes) {
-            true => busy("sizes of flows between these ports change"),
-            false => Ok(()),
-        }
+    /// A router that has not answered, in words.
+    pub(super) fn address(
+        &self,
+        flow: usize,
+        stream: &mut Stream,
+        all: &Configuration,
+    ) -> Result<(), String> {
+        let placed = all.flows.get(flow).filter(|placed| !placed.stations.is_empty());
+        let Some(placed) = placed else { return Ok(()) };
+        let addressed = self.stations.address(stream.from, &placed.stations, &mut stream.stack);
+        addressed.map_err(|why| format!("flows[{flow}]: {why}"))
     }
 
-    /// Takes the flows that a configuration has between these ports, which was [checked](Self::check). Flows
-    /// of the same name keep their counts. Flows that are being sent get their new rates.
-    ///
-    /// # Errors
-    /// [`check`](Self::check).
-    pub fn adopt(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
-        let new: Arc<[Stream]> = self.planned(all, rules)?.into();
-        let stations = stations(self.ports, all)?;
-        let old = std::mem::replace(&mut self.streams, new);
-        if let Some(run) = &self.run {
-            for (at, (old, new)) in old.iter().zip(self.streams.iter()).enumerate() {
-                let is_paused = self.states.get(at).is_some_and(|state| state.is_paused);
-                if old.pps() != new.pps() && !is_paused {
-                    run.control().set_pps(at, new.pps());
-                }
-            }
-        }
-        let states = std::mem::take(&mut self.states).into_iter();
-        let mut states: BTreeMap<&str, (usize, FlowState)> =
-            old.iter().zip(states).map(|(it, state)| (it.name.as_str(), (it.from, state))).collect();
-        let kept = self.streams.iter().map(|it| states.remove(it.name.as_str()).unwrap_or_default().1);
-        self.states = kept.collect();
-        for (from, state) in states.into_values() {
-            self.past[from] = self.past[from].and(&state.totals);
-        }
-        self.flows = flows_between(self.ports, all);
-        if stations != self.stations {
-            self.stations = stations;
-            self.close();
-        }
-        Ok(())
+    /// Refuses streams whose routers have not answered.
+    fn refuse_silent(&self, chosen: &[usize]) -> Result<(), Refusal> {
+        let chosen = chosen.iter().filter_map(|at| self.members.get(*at));
+        let why = chosen.filter_map(|member| self.silent.get(&member.place)).next();
+        why.map_or(Ok(()), |why| Err(Refusal::failed(why.clone())))
     }
 
     /// Whether a transmission is running.
@@ -230,11 +180,23 @@ impl Pair {
         self.run.is_some()
     }
 
-    /// The indices of the streams of these flows.
-    fn chosen(&self, flows: &BTreeSet<usize>) -> Vec<usize> {
-        (0..self.flows.len())
-            .filter(|at| self.flows.get(*at).is_some_and(|flow| flows.contains(flow)))
-            .collect()
+    /// The counts of a flow.
+    pub fn totals(&self, member: &Member) -> Totals {
+        let is_its = |gone: &&Member| gone.state.is_counted && gone.stream.name == member.stream.name;
+        let earlier = self.gone.iter().filter(is_its).map(|gone| gone.state.totals);
+        earlier.fold(member.state.totals, |sum, totals| sum.and(&totals))
+    }
+
+    /// The indices of the members for which this holds, among those with these flows.
+    fn chosen(&self, flows: &BTreeSet<usize>, holds: impl Fn(&FlowState) -> bool) -> Vec<usize> {
+        let members = self.members.iter().enumerate();
+        let chosen = members.filter(|(_, member)| flows.contains(&member.flow) && holds(&member.state));
+        chosen.map(|(at, _)| at).collect()
+    }
+
+    /// The streams of these members in the transmission.
+    fn places(&self, members: &[usize]) -> Vec<usize> {
+        members.iter().filter_map(|at| Some(self.members.get(*at)?.place)).collect()
     }
 
     /// Starts flows. Flows that send already go on. `keeps`: whether their counts go on, too.
@@ -249,51 +211,52 @@ impl Pair {
         rules: &Rules,
     ) -> Result<(), Refusal> {
         self.sample();
-        let mut chosen = self.chosen(flows);
-        chosen.retain(|at| {
-            let sends = |state: &FlowState| state.is_active() && !state.is_paused;
-            self.run.is_none() || !self.states.get(*at).is_some_and(sends)
-        });
+        let is_idle = self.run.is_none();
+        let chosen = self.chosen(flows, |state| is_idle || !state.is_active() || state.is_paused);
         if chosen.is_empty() {
             return Ok(());
         }
-        if self.run.is_none() {
+        if is_idle {
             let mut tester = match self.tester.take() {
                 Some(tester) => tester,
                 None => self.open_ports(all, rules)?,
             };
             (self.failure, self.document, self.captured, self.cut_short) = (None, None, Vec::new(), None);
             tester.capture = self.capture;
-            self.states.iter_mut().for_each(FlowState::rest);
-            let run = Run::start(tester, self.streams.clone(), rules.max_duration);
+            let streams = match self.addressed(&chosen, &mut tester, all) {
+                Ok(streams) => streams,
+                Err(why) => {
+                    self.tester = Some(tester);
+                    return Err(why);
+                }
+            };
+            let run = Run::start(tester, streams.into(), rules.max_duration);
             self.run = Some(run.map_err(Refusal::failed)?);
         }
-        let Some(run) = &self.run else { return Ok(()) };
+        self.refuse_silent(&chosen)?;
         for at in &chosen {
-            if let (Some(state), Some(stream)) = (self.states.get(*at), self.streams.get(*at))
-                && state.is_paused
-            {
-                run.control().stop(&[*at]);
-                run.control().set_pps(*at, stream.pps());
-            }
+            self.make_whole(*at, all)?;
         }
+        let Some(run) = &self.run else { return Ok(()) };
+        let places = self.places(&chosen);
         let counts = run.control().snapshot();
         for at in &chosen {
-            if let (Some(state), Some(now), Some(stream)) =
-                (self.states.get_mut(*at), counts.get(*at), self.streams.get(*at))
-            {
-                if !keeps {
-                    self.past[stream.from] = self.past[stream.from].and(&state.totals);
-                }
-                state.start(now, keeps);
+            let Some(member) = self.members.get_mut(*at) else { continue };
+            let Some(now) = counts.get(member.place) else { continue };
+            if !keeps {
+                let past = &mut self.past[member.stream.from];
+                *past = past.and(&member.state.totals);
+                let earlier = self.gone.iter_mut().filter(|gone| gone.stream.name == member.stream.name);
+                earlier.for_each(|gone| gone.state.is_counted = false);
             }
+            member.state.start(now, keeps);
         }
-        run.control().start(&chosen);
+        run.control().start(&places);
         // A load that is refused, or a port that fails, shows at once.
         let begun = Instant::now();
         loop {
             self.sample();
-            let has_begun = |at: &usize| self.states.get(*at).is_none_or(FlowState::has_begun);
+            let has_begun = |at: &usize| self.members.get(*at).is_none_or(|it| it.state.has_begun());
             if self.run.as_ref().is_none_or(Run::is_over) {
                 self.finish(rules);
                 return match &self.failure {
@@ -308,14 +271,57 @@ impl Pair {
         }
     }
 
+    /// A member whose stream is added to the transmission, as it is sent there.
+    pub(super) fn added(
+        &mut self,
+        flow: usize,
+        planned: Stream,
+        sent: &Stream,
+        all: &Configuration,
+    ) -> Result<Member, Refusal> {
+        let mut sent = sent.clone();
+        let silent = self.address(flow, &mut sent, all);
+        let Some(run) = &self.run else { return Ok(Member::new(flow, planned, 0)) };
+        let place =
+            run.control().add(&sent).map_err(|why| Refusal::failed(format!("flows[{flow}]: {why}")))?;
+        self.silent.extend(silent.err().map(|why| (place, why)));
+        Ok(Member::new(flow, planned, place))
+    }
+
+    /// The frames of a member's stream are no longer those of a flow, or are earlier frames of the flow with
+    /// the same name (`is_counted`). They still arrive while the transmission goes on.
+    pub(super) fn retire(&mut self, mut member: Member, is_counted: bool) {
+        if !self.is_running() {
+            let past = &mut self.past[member.stream.from];
+            *past = past.and(&member.state.totals);
+            return;
+        }
+        member.state.is_stopped = true;
+        member.state.is_counted = is_counted;
+        self.gone.push(member);
+    }
+
+    /// Replaces the stream of a member in the transmission by the planned one, if it was only its rest.
+    fn make_whole(&mut self, at: usize, all: &Configuration) -> Result<(), Refusal> {
+        let Some(member) = self.members.get(at).filter(|member| member.rest.is_some()) else { return Ok(()) };
+        let (flow, stream) = (member.flow, member.stream.clone());
+        let new = self.added(flow, stream.clone(), &stream, all)?;
+        if let Some(member) = self.members.get_mut(at) {
+            let old = std::mem::replace(member, new);
+            self.retire(old, true);
+        }
+        Ok(())
+    }
+
     /// Pauses flows that send: their next frame waits until they are resumed.
     pub fn pause(&mut self, flows: &BTreeSet<usize>) {
         self.sample();
-        let Some(run) = &self.run else { return };
-        for at in self.chosen(flows) {
-            if let Some(state) = self.states.get_mut(at).filter(|state| state.is_active()) {
-                state.is_paused = true;
-                run.control().set_pps(at, PAUSED_PPS);
+        let chosen = self.chosen(flows, |state| state.is_active());
+        if let Some(run) = &self.run {
+            run.control().pause(&self.places(&chosen));
+            for at in &chosen {
+                let Some(member) = self.members.get_mut(*at) else { continue };
+                member.state.is_paused = true;
             }
         }
         self.sample();
@@ -332,56 +338,42 @@ impl Pair {
         all: &Configuration,
         rules: &Rules,
     ) -> Result<(), Refusal> {
-        let mut resumed = self.chosen(flows);
-        resumed.retain(|at| self.states.get(*at).is_some_and(|state| state.is_paused));
-        if let Some(run) = &self.run {
-            for at in &resumed {
-                self.streams.get(*at).into_iter().for_each(|stream| run.control().set_pps(*at, stream.pps()));
-            }
-        }
-        // They count as paused until their streams send. The answer to the first question may be older than
-        // the change.
-        let begun = Instant::now();
-        self.sample();
-        loop {
+        let resumed = self.chosen(flows, |state| state.is_paused);
+        if let Some(run) = self.run.as_ref().filter(|_| !resumed.is_empty()) {
+            run.control().resume(&self.places(&resumed));
+            // They count as paused until it is known which of them send. The answer to the first question may
+            // be older than the change.
             self.sample();
-            let waits = |at: &usize| {
-                let both = self.states.get(*at).zip(self.streams.get(*at));
-                both.is_some_and(|(it, stream)| !it.is_sending() && it.is_due(Instant::now(), stream))
-            };
-            let is_over = self.run.as_ref().is_none_or(Run::is_over);
-            if is_over || begun.elapsed() > BEGIN || !resumed.iter().any(waits) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+            self.sample();
         }
         for at in &resumed {
-            self.states.get_mut(*at).into_iter().for_each(|state| state.is_paused = false);
+            let Some(member) = self.members.get_mut(*at) else { continue };
+            member.state.is_paused = false;
         }
-        let is_resumed = |flow: &usize| resumed.iter().any(|at| self.flows.get(*at) == Some(flow));
+        let is_resumed = |flow: &usize| {
+            resumed.iter().any(|at| self.members.get(*at).is_some_and(|member| member.flow == *flow))
+        };
         let others = flows.iter().copied().filter(|flow| !is_resumed(flow)).collect();
         self.start(&others, true, all, rules)
     }
 
     /// Stops flows. With the last one the transmission ends, and its results are final.
     pub fn stop(&mut self, flows: &BTreeSet<usize>, rules: &Rules) {
+        let chosen = self.chosen(flows, |state| state.is_active());
         let Some(run) = &self.run else { return };
-        let mut stopped = Vec::new();
-        for (at, (flow, state)) in self.flows.iter().zip(&mut self.states).enumerate() {
-            if flows.contains(flow) && state.is_active() {
-                (state.is_stopped, state.is_paused) = (true, false);
-                stopped.push(at);
-            }
+        run.control().stop(&self.places(&chosen));
+        for at in &chosen {
+            let Some(member) = self.members.get_mut(*at) else { continue };
+            (member.state.is_stopped, member.state.is_paused) = (true, false);
         }
-        run.control().stop(&stopped);
         self.sample();
-        if self.states.iter().all(|state| state.is_stopped || !state.is_active()) {
+        if self.members.iter().all(|member| member.state.is_stopped || !member.state.is_active()) {
             self.finish(rules);
         }
     }
 
     /// Reads the counts of a running transmission.
-    fn sample(&mut self) {
+    pub(super) fn sample(&mut self) {
         let Some(run) = &self.run else { return };
         let counts = run.control().snapshot();
         self.take_counts(&counts);
@@ -389,8 +381,20 @@ impl Pair {
 
     fn take_counts(&mut self, counts: &[StreamNow]) {
         let now = Instant::now();
-        for ((state, count), stream) in self.states.iter_mut().zip(counts).zip(self.streams.iter()) {
-            state.sample(count, now, stream);
+        self.members.iter_mut().chain(&mut self.gone).for_each(|member| member.sample(counts, now));
+    }
+
+    /// The frames of streams that are gone have all arrived.
+    fn forget_gone(&mut self) {
+        for gone in std::mem::take(&mut self.gone) {
+            let same = |member: &&mut Member| member.stream.name == gone.stream.name;
+            match self.members.iter_mut().find(same).filter(|_| gone.state.is_counted) {
+                Some(member) => member.state.add(&gone.state.totals),
+                None => {
+                    let past = &mut self.past[gone.stream.from];
+                    *past = past.and(&gone.state.totals);
+                }
+            }
         }
     }
 
@@ -398,7 +402,7 @@ impl Pair {
     pub fn tick(&mut self, rules: &Rules) {
         self.sample();
         let is_over = self.run.as_ref().is_some_and(Run::is_over);
-        if is_over || self.is_running() && self.states.iter().all(|state| !state.is_active()) {
+        if is_over || self.is_running() && self.members.iter().all(|member| !member.state.is_active()) {
             self.finish(rules);
         }
     }
@@ -410,7 +414,6 @@ impl Pair {
         match run.finish() {
             None => self.failure = Some("the transmission has failed: its thread panicked".into()),
             Some(Done { tester, result }) => {
-                self.routers = tester.routers().to_vec();
                 self.tester = Some(tester);
                 match result {
                     Err(why) => self.failure = Some(why),
@@ -426,7 +429,8 @@ impl Pair {
         if is_longest && self.failure.is_none() {
             self.cut_short = self.unfinished(rules);
         }
-        self.states.iter_mut().for_each(FlowState::end);
+        self.forget_gone();
+        self.members.iter_mut().for_each(|member| member.state.end());
         for why in self
             .failure
             .iter()
@@ -440,8 +444,8 @@ impl Pair {
     /// The flows that were to send longer than the server allows, in a sentence; `None` without any.
     fn unfinished(&self, rules: &Rules) -> Option<String> {
         let now = Instant::now();
-        let flows = self.streams.iter().zip(&self.states).filter(|(stream, state)| state.is_due(now, stream));
-        let names: Vec<&str> = flows.map(|(stream, _)| stream.name.as_str()).collect();
+        let flows = self.members.iter().filter(|member| member.state.is_due(now, &member.stream));
+        let names: Vec<&str> = flows.map(|member| member.stream.name.as_str()).collect();
         let (first, rest) = names.split_first()?;
         let others = match rest.len() {
             0 => String::new(),
@@ -481,52 +485,17 @@ impl Pair {
     /// # Errors
     /// A port cannot be opened, or failed.
     pub fn resolve(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
-        if self.is_running() || self.flows.is_empty() {
+        if self.is_running() || !self.stations.exist() {
             return Ok(());
         }
         let mut tester = match self.tester.take() {
             Some(tester) => tester,
             None => self.open_ports(all, rules)?,
         };
-        let resolved = tester.resolve_gateways(&|| true);
-        self.routers = tester.routers().to_vec();
+        let resolved = self.stations.resolve(&mut tester, |_| true);
         self.tester = Some(tester);
-        resolved.map_err(|error| Refusal::failed(error.to_string()))
+        resolved
     }
-
-    /// The routers of a station of its ports: their IP addresses with their station addresses.
-    pub fn router(&self, port: usize) -> Option<(IpAddr, Mac)> {
-        let at = self.ports.iter().position(|other| *other == port)?;
-        let station = self.stations.get(at).copied().flatten()?;
-        let mac = station.gateway_mac.or(self.routers.get(at).copied().flatten())?;
-        Some((station.ip?.1, mac))
-    }
-}
-
-/// The indices of the flows between two ports of a configuration.
-fn flows_between(ports: [usize; 2], all: &Configuration) -> Vec<usize> {
-    let flows = all.flows.iter().enumerate().filter(|(_, placed)| sorted(placed.ports) == ports);
-    flows.map(|(at, _)| at).collect()
-}
-
-/// The stations of both ports.
-fn stations(ports: [usize; 2], all: &Configuration) -> Result<[Option<Station>; 2], Refusal> {
-    let mut found = [None; 2];
-    for (at, placed) in all.flows.iter().enumerate() {
-        for station in placed.stations.iter().flatten() {
-            let Some(side) = ports.iter().position(|port| *port == station.port) else { continue };
-            match found.get_mut(side) {
-                Some(known @ None) => *known = Some(*station),
-                Some(Some(known)) if known != station => {
-                    return Err(Refusal::wrong(format!(
-                        "flows[{at}].tx_rx.device: flows use both IP addresses of a station, which is not supported"
-                    )));
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// A location that the server does not have.
@@ -536,19 +505,4 @@ pub fn unknown(port: usize, location: &str, rules: &Rules) -> Refusal {
         "ports[{port}].location: there is no '{location}' here: give one of {}",
         known.join(", ")
     ))
-}
-
-/// The time in which the flows of a port begin, if they are started together.
-const BEGINNING: Duration = Duration::from_millis(50);
-
-/// The streams from a port begin one after the other, in the order of the flows: streams of one rate are no
-/// burst then.
-fn stagger(streams: &mut [Stream], side: usize) {
-    let of_side = |stream: &Stream| stream.from == side;
-    let count = streams.iter().filter(|stream| of_side(stream)).count().max(1) as f64;
-    let pps: f64 = streams.iter().filter(|stream| of_side(stream)).map(Stream::pps).sum();
-    let step_s = (1.0 / pps.max(f64::MIN_POSITIVE)).min(BEGINNING.as_secs_f64() / count);
-    for (place, stream) in streams.iter_mut().filter(|stream| of_side(stream)).enumerate() {
-        stream.start = stream.start.saturating_add(Duration::from_secs_f64(step_s * place as f64));
-    }
 }

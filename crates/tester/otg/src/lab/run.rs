@@ -56,8 +56,10 @@ impl Run {
             let offer = tester.offer(load, Shape::Constant, sizes, duration);
             let offer = Offer { late: Late::Send, control: Some(its_control.clone()), drain: DRAIN, ..offer };
             let result = tester.trial(&offer, &|| true).map_err(|error| error.to_string());
+            // With the streams that were added meanwhile.
+            let offer = offer.with_added();
             let result = result.map(|outcome| Results {
-                counts: counts(&streams, &outcome, its_control.snapshot()),
+                counts: counts(&offer.streams, &outcome, its_control.snapshot()),
                 document: document(&tester, &offer, &outcome),
                 captured: outcome.captured,
             });

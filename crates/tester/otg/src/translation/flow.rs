@@ -80,13 +80,13 @@ impl Flow {
     /// The place and what is wrong.
     pub fn read(node: &Node<'_>, warn: &mut dyn FnMut(Bad)) -> Result<Self, Bad> {
         let mut stack = stack(node)?;
-        let sizes = sizes(node, stack.least())?;
-        let smallest = sizes.parts().iter().map(|part| part.0).min().unwrap_or(Size::MIN);
-        if smallest < stack.least() {
-            let (size, least) = (smallest.bytes_with_fcs(), stack.least().bytes_with_fcs());
-            return Err(node.bad_at("size", BadStack::Small(size, least)));
-        }
-        match with_udp_checksum(node, &stack) {
+        let summed = with_udp_checksum(node, &stack);
+        // Without a size it is the smallest one for all that the flow asks for.
+        let (sizes, smallest) = match &summed {
+            Some(summed) if !node.child("size").is_present() => sizes_for(node, summed)?,
+            _ => sizes_for(node, &stack)?,
+        };
+        match summed {
             Some(other) if other.least() <= smallest => stack = other,
             Some(other) => warn(node.bad_at(
                 "size",
@@ -98,14 +98,6 @@ impl Flow {
             None => {}
         }
         let (length, start) = length(&node.child("duration"))?;
-        if let Length::Bursts(..) = length {
-            warn(
-                node.bad_at(
-                    "duration.burst",
-                    "the frames of a burst are sent at once, not at the flow's rate",
-                ),
-            );
-        }
         let metrics = node.child("metrics");
         Ok(Self {
             name: node.needed("name")?.to_owned(),
@@ -136,7 +128,7 @@ impl Flow {
     pub fn updated(mut self, node: &Node<'_>, property: &str) -> Result<Self, Bad> {
         match property {
             "rate" => self.load = load(&node.child("rate"))?,
-            _ => self.sizes = sizes(node, self.stack.least())?,
+            _ => (self.sizes, _) = sizes_for(node, &self.stack)?,
         }
         Ok(self)
     }
@@ -150,7 +142,8 @@ impl Flow {
             Length::Frames(frames) => count = Some(frames),
             Length::Time(time) => duration = Some(time),
             Length::Bursts(frames, pause, bursts) => {
-                shape = Shape::Bursts(frames);
+                let gap = Duration::try_from_secs_f64(1.0 / pps).unwrap_or(LONGEST);
+                shape = Shape::SpacedBursts(frames, gap);
                 // The mean rate of bursts that take their time at the flow's rate, and the pauses.
                 load_pps = frames as f64 / (frames as f64 / pps + pause.seconds(bits_per_s));
                 count = bursts.map(|bursts| bursts.saturating_mul(frames));
@@ -218,6 +211,19 @@ fn mixed(sizes: &[Size]) -> Vec<Size> {
     let golden = (count as f64 * 0.618) as usize;
     let step = (1..=golden.max(1)).rev().find(|step| !divides(*step)).unwrap_or(1);
     (0..count).filter_map(|n| sizes.get(n * step % count).copied()).collect()
+}
+
+/// The sizes of a flow with these headers, and the smallest one.
+fn sizes_for(flow: &Node<'_>, stack: &Stack) -> Result<(Mix, Size), Bad> {
+    let sizes = sizes(flow, stack.least())?;
+    let smallest = sizes.parts().iter().map(|part| part.0).min().unwrap_or(Size::MIN);
+    match smallest < stack.least() {
+        true => {
+            let (size, least) = (smallest.bytes_with_fcs(), stack.least().bytes_with_fcs());
+            Err(flow.bad_at("size", BadStack::Small(size, least)))
+        }
+        false => Ok((sizes, smallest)),
+    }
 }
 
 /// The sizes of a flow. Without a size they are those that the models give, or the smallest for its headers.

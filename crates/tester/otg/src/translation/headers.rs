@@ -70,6 +70,8 @@ const ARP: [(&str, Format, usize, u128); 9] = [
 ];
 /// The type of Ethernet frames with ARP.
 const TYPE_ARP: u128 = 0x0806;
+/// The UDP port of VXLAN (RFC 7348).
+const PORT_VXLAN: u128 = 4789;
 /// The flags of TCP from the lowest bit on (RFC 9293, RFC 3540).
 const TCP_FLAGS: [&str; 9] =
     ["ctl_fin", "ctl_syn", "ctl_rst", "ctl_psh", "ctl_ack", "ctl_urg", "ecn_echo", "ecn_cwr", "ecn_ns"];
@@ -112,6 +114,12 @@ pub fn stack(flow: &Node<'_>) -> Result<Stack, Bad> {
             stack.set(&place.name("type"), arp).map_err(|why| flow.bad_at("packet", why))?;
         }
         header.set(&place, &mut stack)?;
+        let is_tunnel = headers.get(at + 1).is_some_and(|next| next.choice == "vxlan");
+        if is_tunnel && header.choice == "udp" && !header.node.has("dst_port") {
+            stack
+                .set(&place.name("dport"), Pattern::one(PORT_VXLAN))
+                .map_err(|why| flow.bad_at("packet", why))?;
+        }
     }
     Ok(stack)
 }

@@ -7,6 +7,7 @@ mod headers;
 mod node;
 mod patterns;
 
+use devices::Names;
 pub use devices::{Device, Station};
 pub use flow::{Flow, bytes_of, seconds};
 pub use node::{Bad, Node};
@@ -15,9 +16,14 @@ use crate::problems::Problems;
 use crate::value::Object;
 use kpps_tester::MOST_STREAMS;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The most ports of a configuration, and the most devices.
 const MOST_PORTS: usize = 1000;
+/// The most pairs of stations that flows connect.
+const MOST_PAIRS: usize = 1 << 18;
+/// The most addresses of all devices together: a port looks for each question through all of its stations.
+const MOST_STATIONS: usize = 10_000;
 
 /// A configuration, as far as it was accepted.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +32,7 @@ pub struct Configuration {
     pub ports: Vec<Port>,
     /// The stations.
     pub devices: Vec<Device>,
+    names: Names,
     /// The ports whose frames can be captured.
     pub captures: Vec<Capture>,
     /// The flows, each between two of the ports.
@@ -61,8 +68,8 @@ pub struct Placed {
     pub flow: Flow,
     /// The indices of the sending and the receiving port.
     pub ports: [usize; 2],
-    /// The stations at both ends, if the flow is between stations.
-    pub stations: Option<[Station; 2]>,
+    /// The stations at both ends, if the flow is between stations: its frames take turns of these pairs.
+    pub stations: Arc<[[Station; 2]]>,
 }
 
 impl Configuration {
@@ -85,16 +92,30 @@ impl Configuration {
             }
         }
         for capture in node.children("captures") {
+            if capture.has("overwrite") && !capture.flag("overwrite") {
+                let why = "a full capture has the newest frames in any case";
+                problems.note(capture.bad_at("overwrite", why).0);
+            }
             match read_capture(&capture, &all) {
                 Ok(captures) => all.captures.extend(captures),
                 Err(bad) => problems.wrong(bad.0),
             }
         }
         for device in node.children("devices") {
-            match Device::read(&device, &all.ports, &all.devices) {
-                Ok(devices) => all.devices.extend(devices),
+            match Device::read(&device, &all.ports) {
+                Ok(devices) => {
+                    if let Err(why) = all.names.add(&devices) {
+                        problems.wrong(device.bad(why).0);
+                    }
+                    all.devices.extend(devices);
+                }
                 Err(bad) => problems.wrong(bad.0),
             }
+        }
+        if all.devices.iter().map(|device| device.addresses.len().max(1)).sum::<usize>() > MOST_STATIONS {
+            problems
+                .wrong(node.bad_at("devices", format!("they have more than {MOST_STATIONS} addresses")).0);
+            return all;
         }
         all.append(&node.children("flows"), problems);
         all
@@ -107,6 +128,7 @@ impl Configuration {
         self.flows.iter().for_each(|flow| links.add(flow.ports));
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         self.flows.iter().for_each(|flow| *counts.entry(flow.ports[0]).or_default() += 1);
+        let mut pairs: usize = self.flows.iter().map(|flow| flow.stations.len()).sum();
         for node in flows {
             let placed = self.place(node, problems).and_then(|placed| {
                 if !names.insert(placed.flow.name.clone()) {
@@ -124,6 +146,10 @@ impl Configuration {
                 *count += 1;
                 if *count > MOST_STREAMS {
                     return Err(node.bad(format!("there are more than {MOST_STREAMS} flows from {}", name(from))));
+                }
+                pairs += placed.stations.len();
+                if pairs > MOST_PAIRS {
+                    return Err(node.bad(format!("the flows connect more than {MOST_PAIRS} pairs of stations")));
                 }
                 links.add(placed.ports);
                 Ok(placed)
@@ -145,10 +171,11 @@ impl Configuration {
         let choice = tx_rx.choice("port")?;
         let ends = tx_rx.child(choice);
         if choice == "device" {
-            let stations = devices::ends(&ends, &self.devices)?;
-            let ports = [stations[0].port, stations[1].port];
+            let stations = devices::ends(&ends, &self.names, is_v6(node))?;
+            let Some([from, to]) = stations.first() else { return Err(ends.bad("it has no stations")) };
+            let ports = [from.port, to.port];
             different(&ends, ports)?;
-            return Ok(Placed { flow, ports, stations: Some(stations) });
+            return Ok(Placed { flow, ports, stations: stations.into() });
         }
         let port = |field: &str, name: &str| {
             self.port(name).ok_or_else(|| ends.bad_at(field, format!("there is no port '{name}'")))
@@ -163,7 +190,7 @@ impl Configuration {
         };
         let ports = [port("tx_name", from)?, to];
         different(&ends, ports)?;
-        Ok(Placed { flow, ports, stations: None })
+        Ok(Placed { flow, ports, stations: Arc::default() })
     }
 
     /// Changes the rates or sizes of flows.
@@ -191,9 +218,20 @@ impl Configuration {
         self.ports.iter().position(|port| port.name == name)
     }
 
-    /// The pairs of ports that flows connect: the port with the smaller index first.
+    /// The pairs of ports that flows connect: the port with the smaller index first. Ports with stations and
+    /// without flows are in pairs, too, so that the stations answer; each with another one, or with a port
+    /// that has neither.
     pub fn pairs(&self) -> Vec<[usize; 2]> {
-        let pairs: BTreeSet<_> = self.flows.iter().map(|it| sorted(it.ports)).collect();
+        let mut pairs: BTreeSet<_> = self.flows.iter().map(|it| sorted(it.ports)).collect();
+        let used: BTreeSet<usize> = pairs.iter().flatten().copied().collect();
+        let has_stations = |port: &usize| self.devices.iter().any(|device| device.port == *port);
+        let free = (0..self.ports.len()).filter(|port| !used.contains(port));
+        let (with, without): (Vec<usize>, Vec<usize>) = free.partition(has_stations);
+        let mut left = with.into_iter();
+        while let Some(first) = left.next() {
+            let other = left.next().or(without.first().copied());
+            pairs.extend(other.map(|other| sorted([first, other])));
+        }
         pairs.into_iter().collect()
     }
 }
@@ -202,6 +240,13 @@ impl Configuration {
 pub fn sorted(mut ports: [usize; 2]) -> [usize; 2] {
     ports.sort_unstable();
     ports
+}
+
+/// Whether the first IP header of a flow is one of IPv6, if it has one.
+fn is_v6(flow: &Node<'_>) -> Option<bool> {
+    let headers = flow.children("packet");
+    let mut kinds = headers.iter().filter_map(|header| header.choice("ethernet").ok());
+    kinds.find(|kind| ["ipv4", "ipv6"].contains(kind)).map(|kind| kind == "ipv6")
 }
 
 fn different(ends: &Node<'_>, [from, to]: [usize; 2]) -> Result<(), Bad> {

@@ -123,6 +123,16 @@ impl Arrivals {
         }
     }
 
+    /// Expects another stream from now on, with the next number.
+    pub(crate) fn expect(&mut self, number: u16, frames: Arc<Templates>, expected: u64) {
+        let stream = StreamArrivals::new(number, frames, expected);
+        let is_timed = self.by_stream && self.streams.len() < TIMED_STREAMS;
+        if !self.formats.contains(&stream.format()) {
+            self.formats.push(stream.format());
+        }
+        self.streams.push(if is_timed { stream.timed() } else { stream });
+    }
+
     /// One of several judges of these streams, each on a core of its own. Each takes the frames that come to
     /// its core, and [`add`](Self::add) puts their records together.
     #[must_use]

@@ -99,17 +99,19 @@ impl Attended {
         }
     }
 
-    /// From now on a thread answers for this station. If the system has no thread for it, nobody does.
-    pub fn attend(&mut self, station: Station) {
+    /// From now on a thread answers for this station, or for others in place of it. If the system has no
+    /// thread for it, nobody does.
+    pub fn attend(&mut self, own: Station, others: &[Station]) {
         let Ok(port) = self.here() else { return };
         (self.speed_mbps, self.longest) = (port.link().speed_mbps, port.longest());
         let stops = Arc::new(AtomicBool::new(false));
         let (give, take) = sync_channel::<Box<AnyPort>>(1);
         let told = stops.clone();
+        let others = others.to_vec();
         let work = move || {
             let mut port = take.recv().ok()?;
             // The next use of the port reports a failure.
-            let _ = serve(&mut port, &station, &told);
+            let _ = serve(&mut port, (&own, &others), &told);
             Some(port)
         };
         let Ok(thread) = Builder::new().name("station".into()).spawn(work) else { return };
@@ -126,15 +128,19 @@ impl Drop for Attended {
     }
 }
 
-/// Answers for a station until it is to stop.
-fn serve(port: &mut AnyPort, station: &Station, stops: &AtomicBool) -> Result<(), Trouble> {
+/// Answers for stations until it is to stop.
+fn serve(
+    port: &mut AnyPort,
+    (own, others): (&Station, &[Station]),
+    stops: &AtomicBool,
+) -> Result<(), Trouble> {
     let mut maintained = Instant::now();
     while !stops.load(Ordering::Relaxed) {
         port.woken()?;
         let mut answers = Vec::new();
         for _ in 0..MOST_BURSTS {
             let taken = port.receive(BUDGET, |frame| {
-                answers.extend(neighbours::answer(station, frame.as_ref()));
+                answers.extend(neighbours::answer_at(own, others, frame.as_ref()));
                 Some(frame.buffer)
             })?;
             if taken == 0 {

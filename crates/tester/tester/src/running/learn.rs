@@ -3,6 +3,7 @@
 use crate::running::neighbours::{self, Station};
 use crate::running::test_port::TestPort;
 use kpps_frames::build::Flow;
+use kpps_frames::encap::Tags;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, PortNumbers};
 use kpps_frames::tag::TagFormat;
 use kpps_frames::{Encap, Mac, RawPacket, Tag, TemplateOptions, headers};
@@ -40,10 +41,12 @@ impl Patience {
 }
 
 /// One end of paths: a port's addresses, and the next hop of its frames.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct End {
     /// The port as a station.
     pub station: Station,
+    /// Other stations at the port, which answer questions in place of it.
+    pub others: Arc<[Station]>,
     /// The router that its frames go to. Without one they go to the other end of each path.
     pub gateway: Option<IpAddr>,
     /// The next hop's station address, if it is known beforehand.
@@ -199,13 +202,18 @@ pub(crate) fn learn(
             }
             is_ours
         };
-        receive_and_answer(ports, (ends, formats), &mut to, &mut note)?;
+        let mut hear = |at: usize, bytes: &[u8]| note_router(ends, &mut to, at, bytes);
+        receive_and_answer(ports, (ends, formats), &mut hear, &mut note)?;
         if through.iter().all(|through| *through) && left.iter().all(|left| *left == 0) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
             let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == PATH;
-            while receive_and_answer(ports, (ends, formats), &mut to, &mut late)?
-                && patience.lasts()
+            while receive_and_answer(
+                ports,
+                (ends, formats),
+                &mut |at, it| note_router(ends, &mut to, at, it),
+                &mut late,
+            )? && patience.lasts()
                 && go_on()
             {
                 std::thread::sleep(QUIET);
@@ -248,7 +256,7 @@ pub(crate) fn learn_flows(
                 }
                 is_ours
             };
-            receive_and_answer(ports, (ends, formats), &mut vec![None; ends.len()], &mut note)?;
+            receive_and_answer(ports, (ends, formats), &mut |_, _| (), &mut note)?;
         }
         if missing < before {
             patience = Patience::new();
@@ -276,7 +284,8 @@ pub(crate) fn resolve(
             next = Instant::now() + AGAIN;
             ask(ports, ends, &to)?;
         }
-        receive_and_answer(ports, (ends, &formats), &mut to, &mut |_, _, _| false)?;
+        let mut hear = |at: usize, bytes: &[u8]| note_router(ends, &mut to, at, bytes);
+        receive_and_answer(ports, (ends, &formats), &mut hear, &mut |_, _, _| false)?;
         std::thread::sleep(Duration::from_micros(200));
     }
     Ok(to)
@@ -286,7 +295,7 @@ pub(crate) fn resolve(
 /// port's queue leave less room for the frames of the trial.
 pub(crate) fn clear(ports: &mut [Box<dyn TestPort>], ends: &[End]) -> Result<(), Trouble> {
     let formats = vec![ArrivalFormat::default(); ends.len()];
-    receive_and_answer(ports, (ends, &formats), &mut vec![None; ends.len()], &mut |_, _, _| false).map(drop)
+    receive_and_answer(ports, (ends, &formats), &mut |_, _| (), &mut |_, _, _| false).map(drop)
 }
 
 /// Announces all ends, and asks for the station addresses of routers that are not in `to`.
@@ -294,19 +303,62 @@ fn ask(ports: &mut [Box<dyn TestPort>], ends: &[End], to: &[Option<Mac>]) -> Res
     for (at, port) in ports.iter_mut().enumerate() {
         let station = ends[at].station;
         let unknown = ends[at].gateway.filter(|_| to[at].is_none());
-        let whom = [station.ips.first()].into_iter().chain(unknown);
-        port.send_now(&whom.map(|whom| neighbours::question(&station, whom)).collect::<Vec<_>>())?;
+        let others = &ends[at].others;
+        let own = [station.ips.first()].into_iter().filter(|_| others.is_empty());
+        let questions = own.chain(unknown).map(|whom| neighbours::question(&station, whom));
+        let announced = others.iter().map(|other| neighbours::question(other, other.ips.first()));
+        port.send_now(&questions.chain(announced).collect::<Vec<_>>())?;
     }
     Ok(())
 }
 
-/// Receives from all ports and answers questions. `note` gets the port, bytes and tag of each test frame,
-/// and returns whether it is one of this trial. Returns whether such a frame, or a question, has come. Pings
-/// do not count: they may never end.
+/// The station addresses of routers, each asked for by a station at a port; `None` for a router that does not
+/// answer.
+pub(crate) fn resolve_for(
+    ports: &mut [Box<dyn TestPort>],
+    ends: &[End],
+    questions: &[(usize, Station, IpAddr)],
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<Option<Mac>>, Trouble> {
+    let formats = vec![ArrivalFormat::default(); ends.len()];
+    let known = vec![Some(Mac::default()); ends.len()];
+    let mut found = vec![None; questions.len()];
+    let mut patience = Patience::new();
+    let mut next = Instant::now();
+    while found.contains(&None) && patience.lasts() && go_on() {
+        if Instant::now() >= next {
+            next = Instant::now() + AGAIN;
+            ask(ports, ends, &known)?;
+            for ((at, station, router), _) in questions.iter().zip(&found).filter(|(_, mac)| mac.is_none()) {
+                ports[*at].send_now(&[neighbours::question(station, *router)])?;
+            }
+        }
+        let mut hear = |heard: usize, bytes: &[u8]| {
+            for ((_, station, router), mac) in
+                questions.iter().zip(&mut found).filter(|(it, _)| it.0 == heard)
+            {
+                let is_there = || Tags::of(bytes).ids().eq(station.tags.ids());
+                *mac = mac.or_else(|| neighbours::announced_mac(bytes, *router).filter(|_| is_there()));
+            }
+        };
+        receive_and_answer(ports, (ends, &formats), &mut hear, &mut |_, _, _| false)?;
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(found)
+}
+
+/// Notes the station address of a port's router, if a message has it.
+fn note_router(ends: &[End], to: &mut [Option<Mac>], at: usize, message: &[u8]) {
+    to[at] = to[at].or_else(|| neighbours::announced_mac(message, ends[at].gateway?));
+}
+
+/// Receives from all ports and answers questions. `hear` gets the port and bytes of all other frames. `note`
+/// gets the port, bytes and tag of each test frame, and returns whether it is one of this trial. Returns
+/// whether such a frame, or a question, has come. Pings do not count: they may never end.
 fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>],
     (ends, formats): (&[End], &[ArrivalFormat]),
-    to: &mut [Option<Mac>],
+    hear: &mut dyn FnMut(usize, &[u8]),
     note: &mut dyn FnMut(usize, &[u8], Tag) -> bool,
 ) -> Result<bool, Trouble> {
     let mut any = false;
@@ -316,10 +368,10 @@ fn receive_and_answer(
             if let Some((tag, _)) = formats[at].0.read(bytes) {
                 any |= note(at, bytes, tag);
             } else {
-                let answer = neighbours::answer(&ends[at].station, bytes);
+                let answer = neighbours::answer_at(&ends[at].station, &ends[at].others, bytes);
                 any |= answer.is_some() && neighbours::ping(bytes).is_none();
                 answers.extend(answer);
-                to[at] = to[at].or_else(|| neighbours::announced_mac(bytes, ends[at].gateway?));
+                hear(at, bytes);
             }
         })?;
         if !answers.is_empty() {

@@ -13,6 +13,7 @@ use crate::judging::recognised::Recognised;
 use crate::judging::senders::Judges;
 use crate::judging::timeline::Timeline;
 use crate::running::attend::{Attended, send_one};
+use crate::running::building::BuiltStream;
 #[cfg(target_os = "linux")]
 use crate::running::cores::on_threads;
 use crate::running::cores::{Came, CoreWork, together};
@@ -114,8 +115,8 @@ impl TestPort for LocalPort {
         self.port.cores()
     }
 
-    fn attend(&mut self, station: &Station) {
-        self.port.attend(*station);
+    fn attend(&mut self, own: &Station, others: &[Station]) {
+        self.port.attend(*own, others);
     }
 
     fn capture(&mut self, form: Option<RingForm>) -> Result<(), Error> {
@@ -414,7 +415,7 @@ impl<'s> Until<'s> {
     fn change(&mut self, elapsed: Duration, changes: &[Change]) {
         let at_s = elapsed.as_secs_f64();
         for table in [&mut self.timetable, &mut self.behind].into_iter().flatten() {
-            changes.iter().for_each(|change| table.change(at_s, *change));
+            changes.iter().for_each(|change| table.change(at_s, change.clone()));
         }
         for change in changes {
             if let Change::Load(offered_pps) = *change {
@@ -696,7 +697,7 @@ fn work<P: Port, T: Tape>(
             let ours = incoming.as_mut().is_some_and(|incoming| incoming.take(bytes, stamp));
             let unanswered = answers.len();
             if !ours {
-                answers.extend(neighbours::answer(&task.station, bytes));
+                answers.extend(neighbours::answer_at(&task.station, &task.others, bytes));
             }
             if T::KEEPS {
                 let judged = incoming.as_mut().map(|incoming| incoming.judged(bytes));
@@ -713,11 +714,17 @@ fn work<P: Port, T: Tape>(
         {
             arrivals.follow(gain);
         }
-        if let (Some(control), Some(sender)) = (state.control(), sender)
-            && let (Some(question), Some(Incoming::Tagged(arrivals))) =
-                (control.asks_receiver(sender), &*incoming)
+        if let (Some(control), Some(sender), Some(Incoming::Tagged(arrivals))) =
+            (state.control(), sender, &mut *incoming)
         {
-            control.received(sender, question, arrivals.of_streams());
+            let question = control.asks_receiver(sender);
+            // An answer contains all streams that were added before the question.
+            for BuiltStream { plan, room } in control.new_streams(sender) {
+                arrivals.expect(plan.stream, plan.frames, room);
+            }
+            if let Some(question) = question {
+                control.received(sender, question, arrivals.of_streams());
+            }
         }
         if taken == 0 || calls.is_multiple_of(32) {
             counting.look(port, incoming.as_ref(), &report)?;

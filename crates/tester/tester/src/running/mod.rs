@@ -1,6 +1,7 @@
 //! How a trial is run: the traffic, the ports, the threads of a run, and the tester that has them.
 
 pub(crate) mod attend;
+pub(crate) mod building;
 pub(crate) mod calibrate;
 pub(crate) mod cores;
 pub(crate) mod generator;

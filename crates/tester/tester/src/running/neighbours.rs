@@ -156,6 +156,20 @@ pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
+/// The answer of a port to a question: that of its own station, in any VLAN, or of the first of other
+/// stations in place of it that has one, each in its own VLANs.
+pub fn answer_at(own: &Station, others: &[Station], frame: &[u8]) -> Option<Vec<u8>> {
+    if others.is_empty() {
+        return answer(own, frame);
+    }
+    if !is_message(frame) {
+        return None;
+    }
+    let tags = Tags::of(frame);
+    let others = others.iter().filter(|other| other.tags.ids().eq(tags.ids()));
+    others.filter_map(|other| answer(other, frame)).next()
+}
+
 /// The station address of `whom`, if a message has it: the address of its sender, or of the target of an
 /// advertisement.
 pub fn announced_mac(frame: &[u8], whom: IpAddr) -> Option<Mac> {

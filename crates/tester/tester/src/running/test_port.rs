@@ -68,6 +68,8 @@ pub struct Task {
     pub at: usize,
     /// Its station, which answers questions.
     pub station: Station,
+    /// Other stations at the port, which answer questions in place of it.
+    pub others: Arc<[Station]>,
     /// The frames that it sends. Times are counted from `epoch_ns` whatever the plan says.
     pub plan: Option<SendPlan>,
     /// The frames that it receives, by the port that sends them.
@@ -252,9 +254,10 @@ pub trait TestPort: Send {
     fn can_mix(&self) -> bool {
         true
     }
-    /// Until its next use it answers questions to this station by itself, if it can.
-    fn attend(&mut self, station: &Station) {
-        let _ = station;
+    /// Until its next use it answers questions to this station by itself, or to others in place of it, if it
+    /// can.
+    fn attend(&mut self, own: &Station, others: &[Station]) {
+        let _ = (own, others);
     }
     /// From now to the end of its next work it keeps all frames that it sends and receives in a new ring of
     /// this form, or no longer.

@@ -1,9 +1,12 @@
 //! The control of single streams while their trial runs, and their counts meanwhile.
 
+use crate::error::Error;
+use crate::running::building::{BuiltStream, StreamBuilder};
+use crate::running::streams::{MOST_STREAMS, Stream};
 use crate::watching::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use kpps_documents::FlowLatency;
 use kpps_ports::port::run::Change;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a [snapshot](StreamControl::snapshot) waits for the ports at most. They answer within 20 ms, if
@@ -15,7 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct StreamControl {
     /// For each stream: the port that sends it, and its index among the streams of that port.
-    places: Vec<(usize, usize)>,
+    places: Mutex<Vec<(usize, usize)>>,
+    /// How streams of each port are built that are added, once the trial has begun.
+    builders: Mutex<[Option<StreamBuilder>; 2]>,
+    /// The streams that were added.
+    added: Mutex<Vec<Stream>>,
+    /// Of the streams that each port sends, the added ones that their receiver does not expect yet.
+    expected: Mutex<[Vec<BuiltStream>; 2]>,
+    are_added: [AtomicBool; 2],
     /// Whether streams wait until they are started.
     waits: bool,
     /// The changes that each port has not made yet, and whether there are any.
@@ -81,7 +91,11 @@ impl StreamControl {
             (from.min(1), *count - 1)
         };
         Self {
-            places: from.into_iter().map(&mut place).collect(),
+            places: Mutex::new(from.into_iter().map(&mut place).collect()),
+            builders: Mutex::default(),
+            added: Mutex::default(),
+            expected: Mutex::default(),
+            are_added: Default::default(),
             waits,
             changes: Mutex::default(),
             has_news: Default::default(),
@@ -116,6 +130,64 @@ impl StreamControl {
         }
     }
 
+    /// Pauses streams. Frames that are due are still sent.
+    pub fn pause(&self, streams: &[usize]) {
+        self.change(streams, Change::Pause);
+    }
+
+    /// Streams that are paused go on: the times of their frames are later by the pause.
+    pub fn resume(&self, streams: &[usize]) {
+        self.change(streams, Change::Resume);
+    }
+
+    /// The trial has begun: streams of a port can be added.
+    pub(crate) fn begin(&self, builder: StreamBuilder) {
+        let mut builders = self.builders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = builders.get_mut(builder.from) {
+            *place = Some(builder);
+        }
+    }
+
+    /// Adds a stream behind the others, which waits to be [started](Self::start). Returns its index. A
+    /// [snapshot](Self::snapshot) before the start waits until the receiver expects the stream.
+    ///
+    /// # Errors
+    /// [`Error::NoMoreStreams`] if its port sends no stream from the beginning on, or too many, or if the
+    /// trial has not begun; [`Error::Stream`].
+    pub fn add(&self, stream: &Stream) -> Result<usize, Error> {
+        let from = stream.from.min(1);
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let builders = self.builders.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = places.iter().filter(|place| place.0 == from).count();
+        let builder = builders[from].as_ref().filter(|_| index < MOST_STREAMS);
+        let builder = builder.ok_or_else(|| Error::NoMoreStreams(stream.name.clone()))?;
+        let built = builder.another(index, stream)?;
+        let plan = Arc::new(built.plan.clone());
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)[from].push(built);
+        self.are_added[from].store(true, Ordering::Release);
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)[from].push(Change::Add(plan));
+        self.has_news[from].store(true, Ordering::Release);
+        self.added.lock().unwrap_or_else(PoisonError::into_inner).push(stream.clone());
+        places.push((from, index));
+        Ok(places.len() - 1)
+    }
+
+    /// The streams that were added.
+    pub fn added(&self) -> Vec<Stream> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The streams that a port sends, were added, and are not expected yet by their receiver.
+    #[inline]
+    pub(crate) fn new_streams(&self, from: usize) -> Vec<BuiltStream> {
+        if !self.are_added[from].load(Ordering::Relaxed)
+            || !self.are_added[from].swap(false, Ordering::AcqRel)
+        {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.expected.lock().unwrap_or_else(PoisonError::into_inner)[from])
+    }
+
     /// Ends the trial as if its time were over: the ports send no more frames and receive what is under way,
     /// and the counters are read.
     pub fn end(&self) {
@@ -128,11 +200,12 @@ impl StreamControl {
     }
 
     fn change(&self, streams: &[usize], change: impl Fn(usize) -> Change) {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (from, index) in streams.iter().filter_map(|stream| self.places.get(*stream)) {
+        for (from, index) in streams.iter().filter_map(|stream| places.get(*stream)) {
             changes[*from].push(change(*index));
         }
-        drop(changes);
+        drop((changes, places));
         self.has_news.iter().for_each(|news| news.store(true, Ordering::Release));
     }
 
@@ -153,7 +226,8 @@ impl StreamControl {
     pub fn snapshot(&self) -> Vec<StreamNow> {
         let asked = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let begun = Instant::now();
-        let senders = [0, 1].map(|from| self.places.iter().any(|place| place.0 == from));
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let senders = [0, 1].map(|from| places.iter().any(|place| place.0 == from));
         let is_answered = |from: usize| {
             !senders[from] || self.answered[from].iter().all(|last| last.load(Ordering::Acquire) >= asked)
         };
@@ -175,7 +249,7 @@ impl StreamControl {
                 is_sending: counts.are_sending.get(index).copied().unwrap_or(!self.waits),
             }
         };
-        self.places.iter().map(now).collect()
+        places.iter().map(now).collect()
     }
 
     /// The question of this direction that its receiver has not answered yet.
@@ -242,6 +316,37 @@ mod tests {
         assert!(control.changes(1).is_empty() && !control.ends());
         control.end();
         assert!(control.ends());
+    }
+
+    /// A stream that is added reaches its receiver and its sender, and is the last of its port.
+    #[test]
+    fn streams_are_added_behind_the_others() {
+        let stream = |from| {
+            let text = "[[stream]]\nload = \"1kpps\"\nheaders = \"ethernet/ipv4/udp\"";
+            Stream { from, ..crate::running::streams::parse_streams(text).unwrap().remove(0) }
+        };
+        let control = StreamControl::new([0, 1, 0], true);
+        assert!(control.add(&stream(0)).unwrap_err().to_string().contains("no stream can be added"));
+        control.begin(StreamBuilder {
+            between: kpps_frames::stack::Between {
+                macs: [kpps_frames::Mac::default(); 2],
+                ips: [[198, 18, 0, 1].into(), [198, 19, 0, 2].into()],
+            },
+            from: 0,
+            first: 0,
+            trial: 7,
+            length: Duration::from_secs(9),
+            is_controlled: true,
+            waits: true,
+        });
+        assert!(control.new_streams(0).is_empty() && control.add(&stream(1)).is_err());
+        assert_eq!(control.add(&stream(0)).unwrap(), 3);
+        assert_eq!(control.added().len(), 1);
+        let [BuiltStream { plan, .. }] = &control.new_streams(0)[..] else { panic!("one stream") };
+        assert_eq!((plan.stream, plan.waits, plan.pps), (2, true, 1000.0));
+        control.pause(&[3]);
+        assert_eq!(control.changes(0), [Change::Add(plan.clone().into()), Change::Pause(2)]);
+        assert!(control.new_streams(0).is_empty() && control.changes(1).is_empty());
     }
 
     /// The sender is asked after the receiver has answered, and the last counts stay.

@@ -1,9 +1,11 @@
 """A client of the Open Traffic Generator interface: python otg.py LOCATION TRANSPORT TEST [CERTIFICATE]"""
 
+import socket
 import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import snappi
 import urllib3
@@ -239,20 +241,186 @@ def append_and_delete():
     transmit("start")
     until("through", lambda: all(metric.transmit == "stopped" for metric in metrics().values()))
     assert {name: metric.frames_rx for name, metric in metrics().items()} == {"second": 30, "third": 30}
-    # Not while flows are sent.
+
+
+def update(what, *properties):
+    """Changes properties of a flow to those of a new one."""
+    update = api.config_update()
+    update.flows.property_names = list(properties)
+    update.flows.flows.append(what)
+    return api.update_config(update)
+
+
+def append_of(*flows):
+    append = api.config_append()
+    for flow in flows:
+        append.config_append_list.add().flows.append(flow)
+    return append
+
+
+def append(*flows):
+    return api.append_config(append_of(*flows))
+
+
+def delete(*names):
+    delete = api.config_delete()
+    delete.config_delete_list.add().flows = list(names)
+    return api.delete_config(delete)
+
+
+def changes_while_sending():
+    """Flows are added, deleted and resized while others between the same ports are sent: every frame is counted."""
     config = two_ports()
-    udp_flow(config, "endless", 128, 1000)
+    udp_flow(config, "kept", 128, 1000)
+    udp_flow(config, "counted", 128, 20, packets=1000)
+    udp_flow(config, "back", 100, 100, back=True)
     api.set_config(config)
     transmit("start")
-    errors = refuses(api.append_config, append)[1]
-    assert "flows between p1 and p2 are being sent: stop them before flows" in errors[0], errors
-    update = api.config_update()
-    update.flows.property_names = ["size"]
-    update.flows.flows.append(udp_flow(two_ports(), "endless", 256, 1000))
-    errors = refuses(api.update_config, update)[1]
-    assert "flows between p1 and p2 are being sent: stop them before sizes" in errors[0], errors
-    assert metrics()["endless"].transmit == "started"
+    until("sending", lambda: metrics()["counted"].frames_rx > 5 and metrics()["back"].frames_rx > 5)
+    append(udp_flow(two_ports(), "new", 500, 500, packets=50), udp_flow(two_ports(), "other", 90, 300, back=True))
+    found = metrics()
+    assert [found["new"].frames_tx, found["new"].transmit, found["kept"].transmit] == [0, "stopped", "started"], found
+    transmit("start", "new", "other")
+    until("through", lambda: metrics()["new"].transmit == "stopped" and metrics()["other"].frames_rx > 50)
+    found = metrics()["new"]
+    assert [found.frames_tx, found.frames_rx, found.bytes_tx, found.bytes_rx, found.loss] == [50, 50, 25000, 25000, 0]
+    # Sizes change twice. The number of frames stays.
+    for size in 256, 384:
+        before = metrics()["counted"].frames_tx
+        update(udp_flow(two_ports(), "counted", size, 20, packets=1000), "size")
+        found = metrics()["counted"]
+        assert before <= found.frames_tx < 1000 and found.transmit == "started", (before, str(found))
+        until("going on", lambda: metrics()["counted"].frames_rx > before + 10)
+    update(udp_flow(two_ports(), "counted", 384, 1000, packets=1000), "rate")
+    update(udp_flow(two_ports(), "kept", 300, 500), "size", "rate")
+    assert [flow.size.fixed for flow in api.get_config().flows][:2] == [300, 384]
+    delete("other")
+    assert set(metrics()) == {"kept", "counted", "back", "new"}, metrics()
+    until("through", lambda: metrics()["counted"].transmit == "stopped")
+    found = metrics()["counted"]
+    assert [found.frames_tx, found.frames_rx, found.loss] == [1000, 1000, 0], str(found)
+    assert found.bytes_tx == found.bytes_rx and 20 * 384 + 980 * 128 < found.bytes_tx < 1000 * 384, str(found)
+    # Started again it has all of its frames, with the last size.
+    transmit("start", "counted")
+    until("through again", lambda: metrics()["counted"].transmit == "stopped")
+    found = metrics()["counted"]
+    assert [found.frames_tx, found.frames_rx, found.bytes_rx] == [1000, 1000, 1000 * 384], found
+    transmit("pause", "kept")
+    code, errors = refuses(lambda flow: update(flow, "size"), udp_flow(two_ports(), "kept", 200, 500))
+    assert code == 400 and "this one is paused while its sizes change" in errors[0], errors
+    transmit("resume", "kept")
     transmit("stop")
+    assert all(metric.frames_tx == metric.frames_rx for metric in metrics().values()), metrics()
+    ports = port_metrics()
+    found = metrics()
+    assert ports["p1"].frames_tx == found["kept"].frames_tx + 2 * 1000 + 50 == ports["p2"].frames_rx, (ports, found)
+    assert ports["p2"].frames_tx > found["back"].frames_tx + 50 and ports["p1"].frames_rx == ports["p2"].frames_tx, ports
+    print(ports["p1"].frames_tx, ports["p2"].frames_tx)
+
+
+def requests_name_what_exists():
+    """A request with a name that does not exist is refused by its place, whatever it asks for."""
+    config = two_ports()
+    udp_flow(config, "f", 128, 1000, packets=20)
+    udp_flow(config, "g", 128, 1000, packets=20)
+    station(config, "a", "p1", 1, v4=[7])
+    config.captures.capture(name="c")[-1].port_names = ["p2"]
+    api.set_config(config)
+    transmit("start")
+    until("through", through)
+
+    def of(message, path, *names):
+        *path, last = path.split(".")
+        part = message
+        for field in path:
+            part = getattr(part, field)
+        setattr(part, last, names[0] if last == "port_name" else list(names))
+        return message
+
+    state = api.control_state()
+    state.traffic.flow_transmit.state = "start"
+    capture = api.control_state()
+    capture.port.capture.state = "start"
+    for call, message, said in [
+        (api.get_metrics, of(api.metrics_request(), "port.port_names", "p1", "x"), "port.port_names: there is no port 'x'"),
+        (api.get_metrics, of(api.metrics_request(), "flow.flow_names", "f", "x"), "flow.flow_names: there is no flow 'x'"),
+        (api.get_metrics, of(api.metrics_request(), "bgpv4.peer_names", "x"), "bgpv4: not supported"),
+        (
+            api.get_states,
+            of(api.states_request(), "ipv4_neighbors.ethernet_names", "ea", "x"),
+            "ipv4_neighbors.ethernet_names: there is no Ethernet interface 'x'",
+        ),
+        (api.get_states, of(api.states_request(), "bgp_prefixes.bgp_peer_names", "x"), "bgp_prefixes: not supported"),
+        (api.get_capture, of(api.capture_request(), "port_name", "x"), "port_name: port 'x' has no capture"),
+        (api.get_capture, of(api.capture_request(), "port_name", "p1"), "port_name: port 'p1' has no capture"),
+        (
+            api.set_control_state,
+            of(state, "traffic.flow_transmit.flow_names", "x"),
+            "traffic.flow_transmit.flow_names: there is no flow 'x'",
+        ),
+        (
+            api.set_control_state,
+            of(capture, "port.capture.port_names", "p1"),
+            "port.capture.port_names: port 'p1' has no capture",
+        ),
+        (lambda name: delete(name), "x", "config_delete_list[0].flows: there is no flow 'x'"),
+        (lambda flow: update(flow, "rate"), udp_flow(two_ports(), "x", 64, 1), "flows.flows[0].name: there is no flow 'x'"),
+        (lambda flow: update(flow, "size"), udp_flow(two_ports(), "f", 60, 1), "flows.flows[0].size.fixed: 60 bytes: give 64"),
+        (lambda flow: append(flow), udp_flow(two_ports(), "f", 64, 1), "flows[0].name: 'f' is the name of two flows"),
+    ]:
+        code, errors = refuses(call, message)
+        assert code == 400 and any(said in line for line in errors), (said, code, errors)
+    # Metrics of one flow or port, with the columns that are asked for.
+    request = api.metrics_request()
+    request.flow.flow_names, request.flow.metric_names = ["g"], ["frames_rx", "transmit"]
+    [flow] = api.get_metrics(request).flow_metrics
+    assert (flow.name, flow.transmit, flow.frames_rx, flow.frames_tx) == ("g", "stopped", 20, None), flow
+    request = api.metrics_request()
+    request.port.port_names, request.port.column_names = ["p2"], ["frames_rx"]
+    [port] = api.get_metrics(request).port_metrics
+    assert (port.name, port.frames_rx, port.frames_tx, port.location) == ("p2", 40, None, None), port
+
+
+def published_messages():
+    """Every answer over HTTP is a message of the published protobuf, with no other field."""
+    import requests
+    from google.protobuf.json_format import MessageToJson, Parse
+    from snappi import otg_pb2 as otg
+
+    def call(method, path, message, answer, code=200):
+        text = message and MessageToJson(message, preserving_proto_field_name=True)
+        response = requests.request(method, location + path, data=text, verify=False)
+        assert response.status_code == code, (path, response.text)
+        return Parse(response.text, answer)
+
+    config = two_ports()
+    config.options.flow_options.packet_loss_duration = True
+    flow = udp_flow(config, "f", 128, 1000, packets=30)
+    flow.metrics.timestamps = True
+    station(config, "a", "p1", 1, v4=[7])
+    config.captures.capture(name="c")[-1].port_names = ["p2"]
+    message = Parse(config.serialize("json"), otg.Config())
+    call("POST", "/config", message, otg.Warning())
+    assert call("GET", "/config", None, otg.Config()) == message
+    state = otg.ControlState()
+    state.choice, state.traffic.choice = "traffic", "flow_transmit"
+    state.traffic.flow_transmit.state = "start"
+    call("POST", "/control/state", state, otg.Warning())
+    until("through", through)
+    for choice, names in [("flow", "flow_metrics"), ("port", "port_metrics")]:
+        request = otg.MetricsRequest(choice=choice)
+        answer = call("POST", "/monitor/metrics", request, otg.MetricsResponse())
+        assert [metric.frames_tx for metric in getattr(answer, names)][:1] == [30], answer
+    states = otg.StatesRequest(choice="ipv4_neighbors")
+    call("POST", "/monitor/states", states, otg.StatesResponse())
+    assert call("GET", "/capabilities/version", None, otg.Version()).app_version.startswith("kpps ")
+    added = Parse(append_of(udp_flow(two_ports(), "g", 200, 100)).serialize("json"), otg.ConfigAppend())
+    call("PATCH", "/config/append", added, otg.Warning())
+    error = call("PATCH", "/config/append", added, otg.Error(), code=400)
+    assert error.code == 400 and error.kind == otg.Error.Kind.validation and len(error.errors) == 1, error
+    deleted = otg.ConfigDelete(config_delete_list=[otg.ConfigDeleteResources(choice="flows", flows=["g"])])
+    call("PATCH", "/config/delete", deleted, otg.Warning())
+    assert call("GET", "/config", None, otg.Config()) == message
 
 
 def counts_stay():
@@ -371,17 +539,7 @@ def captures():
     until("through", lambda: metrics()["f"].transmit == "stopped")
     control.port.capture.state = "stop"
     api.set_control_state(control)
-    request = api.capture_request()
-    request.port_name = "p2"
-    file = api.get_capture(request).read()
-    # The magic number of a file with times in ns, then for each frame four numbers and its bytes.
-    assert struct.unpack("<I", file[:4])[0] == 0xA1B23C4D, file[:4]
-    at, frames = 24, []
-    while at < len(file):
-        kept, length = struct.unpack("<II", file[at + 8 : at + 16])
-        assert kept == length, (kept, length)
-        frames.append(file[at + 16 : at + 16 + kept])
-        at += 16 + kept
+    frames = captured("p2")
     frames = [frame for frame in frames if frame[12:14] == b"\x08\x00"]
     assert len(frames) == 40 and all(len(frame) == 124 and frame[22] == 9 for frame in frames), len(frames)
     sources = [bytes([10, 0, 0, 1 + n % 5]) for n in range(40)]
@@ -419,6 +577,184 @@ def strict():
         print(error)
     else:
         raise AssertionError("a lower load than the one that was asked for passes")
+
+
+def station(config, name, port, mac, v4=(), v6=()):
+    """An interface of a device, with addresses whose last parts are these."""
+    device = next((it for it in config.devices if it.name == f"d{name[0]}"), None)
+    device = device or config.devices.device(name=f"d{name[0]}")[-1]
+    ethernet = device.ethernets.ethernet()[-1]
+    ethernet.name, ethernet.mac, ethernet.connection.port_name = f"e{name}", f"02:00:00:00:77:{mac:02x}", port
+    net = 18 if port == "p1" else 19
+    for last in v4:
+        ip = ethernet.ipv4_addresses.ipv4()[-1]
+        ip.name, ip.address, ip.gateway = f"v4 {name} {last}", f"198.{net}.0.{last}", f"198.{net}.0.254"
+    for last in v6:
+        ip = ethernet.ipv6_addresses.ipv6()[-1]
+        ip.name, ip.address, ip.gateway = f"v6 {name} {last}", f"2001:2:0:{net}::{last}", f"2001:2:0:{net}::fe"
+
+
+def station_flow(config, name, kind, senders, receivers, mode="mesh", packets=90):
+    flow = config.flows.flow(name=name)[-1]
+    ends = flow.tx_rx.device
+    ends.tx_names, ends.rx_names, ends.mode = senders, receivers, mode
+    getattr(flow.packet.ethernet(), kind)().udp()
+    flow.size.fixed, flow.rate.pps, flow.metrics.enable = 100, 300, True
+    flow.duration.fixed_packets.packets = packets
+    return flow
+
+
+def several_stations():
+    """Devices with several interfaces and addresses of both versions of IP, behind a router."""
+    config = two_ports()
+    station(config, "a", "p1", 1, v4=[7], v6=[7])
+    station(config, "a2", "p1", 2, v4=[8])
+    station(config, "b", "p1", 3, v4=[9, 10])
+    station(config, "c", "p2", 4, v4=[7, 8], v6=[7])
+    station(config, "d", "p2", 5, v6=[9])
+    station_flow(config, "mesh", "ipv4", ["v4 a 7", "ea2", "v4 b 10"], ["v4 c 7", "v4 c 8"])
+    station_flow(config, "six", "ipv6", ["da"], ["ec", "dd"])
+    station_flow(config, "pairs", "ipv4", ["v4 b 9", "v4 b 10"], ["v4 c 8", "v4 c 7"], mode="one_to_one")
+    station_flow(config, "back", "ipv6", ["v6 d 9"], ["ea"])
+    capture = config.captures.capture(name="c")[-1]
+    capture.port_names, capture.format = ["p1", "p2"], "pcap"
+    api.set_config(config)
+    # They answer before anything is started, and after a configuration was refused.
+    answer_pings()
+    bad = two_ports()
+    bad.ports[1].location = "eth3"
+    udp_flow(bad, "f", 128, 100)
+    assert refuses(api.set_config, bad)[0] == 500
+    answer_pings()
+    control = api.control_state()
+    control.protocol.all.state = "start"
+    api.set_control_state(control)
+    request = api.states_request()
+    request.choice = "ipv4_neighbors"
+    four = sorted((it.ethernet_name, it.ipv4_address) for it in api.get_states(request).ipv4_neighbors)
+    gateways = {"ea": 18, "ea2": 18, "eb": 18, "ec": 19}
+    assert four == [(name, f"198.{net}.0.254") for name, net in gateways.items()], four
+    request.choice, request.ipv6_neighbors.ethernet_names = "ipv6_neighbors", ["ea", "ed"]
+    six = sorted((it.ethernet_name, it.ipv6_address) for it in api.get_states(request).ipv6_neighbors)
+    assert six == [("ea", "2001:2:0:18::fe"), ("ed", "2001:2:0:19::fe")], six
+    captures = api.control_state()
+    captures.port.capture.state = "start"
+    api.set_control_state(captures)
+    transmit("start")
+    answer_pings()
+    until("through", through)
+    assert all([it.frames_tx, it.frames_rx] == [90, 90] for it in metrics().values()), metrics()
+    four, six = Counter(), Counter()
+    for frame in captured("p2"):
+        if frame[12:14] == b"\x08\x00" and frame[23] == 17:
+            four[frame[29], frame[33], frame[6:12] == frame[0:6]] += 1
+        if frame[12:14] == b"\x86\xdd" and frame[20] == 17:
+            six[frame[37], frame[53]] += 1
+    expected = Counter({(src, dst, False): 15 for src in (7, 8, 10) for dst in (7, 8)})
+    assert four == expected + Counter({(9, 8, False): 45, (10, 7, False): 45}), four
+    assert six == Counter({(7, 7): 45, (7, 9): 45}), six
+    back = [frame for frame in captured("p1") if frame[12:14] == b"\x86\xdd" and frame[20] == 17]
+    assert len(back) == 90 and all(frame[37] == 9 and frame[53] == 7 for frame in back), len(back)
+    assert {frame[0:6] for frame in back} == {bytes.fromhex("020000007701")}
+    # A name of two, ends at different ports, and a router that is not there.
+    station(config, "e", "p1", 6, v4=[7])
+    config.devices[-1].ethernets[0].name = "ea"
+    assert "'ea' is the name of two devices" in refused(config)[1][0]
+    config.devices[-1].ethernets[0].name = "ee"
+    config.flows[0].tx_rx.device.tx_names = ["ea", "ec"]
+    assert "its stations are at different ports" in refused(config)[1][0]
+    config.flows[0].tx_rx.device.tx_names = ["ea"]
+    config.devices[0].ethernets[0].ipv4_addresses[0].gateway = "198.18.0.253"
+    api.set_config(config)
+    transmit("start", "six")
+    until("through", lambda: metrics()["six"].transmit == "stopped")
+    assert metrics()["six"].frames_rx == 90, metrics()
+    control = api.control_state()
+    control.traffic.flow_transmit.state = "start"
+    errors = refuses(api.set_control_state, control)[1]
+    assert errors == ["flows[0]: the router 198.18.0.253 of 198.18.0.7 does not answer"], errors
+
+
+def vlan_stations():
+    """Stations in VLANs, two of them with one address. Each is the router of its neighbour in the VLAN."""
+    config = two_ports()
+    vlans = [("twin", "p2", 30, 1, 8), ("a", "p1", 10, 2, 7), ("b", "p2", 10, 3, 8), ("other", "p1", 30, 4, 7)]
+    for name, port, vlan, mac, last in vlans:
+        station(config, name, port, mac)
+        ethernet = config.devices[-1].ethernets[-1]
+        tag = ethernet.vlans.vlan(name=f"vlan {name}")[-1]
+        tag.id, tag.priority = vlan, 5
+        ip = ethernet.ipv4_addresses.ipv4()[-1]
+        ip.name, ip.address, ip.gateway = f"ip {name}", f"198.21.0.{last}", f"198.21.0.{15 - last}"
+    flow = station_flow(config, "f", "ipv4", ["ip a"], ["ip b"])
+    flow.packet.clear()
+    flow.packet.ethernet().vlan().ipv4().udp()
+    flow.packet[1].id.value = 10
+    capture = config.captures.capture(name="c")[-1]
+    capture.port_names, capture.format = ["p2"], "pcap"
+    api.set_config(config)
+    control = api.control_state()
+    control.protocol.all.state = "start"
+    api.set_control_state(control)
+    request = api.states_request()
+    request.choice = "ipv4_neighbors"
+    found = {it.ethernet_name: it.link_layer_address[-2:] for it in api.get_states(request).ipv4_neighbors}
+    assert found == {"etwin": "04", "ea": "03", "eb": "02", "eother": "01"}, found
+    control = api.control_state()
+    control.port.capture.state = "start"
+    api.set_control_state(control)
+    transmit("start")
+    until("through", through)
+    assert [metrics()["f"].frames_tx, metrics()["f"].frames_rx] == [90, 90], metrics()
+    frames = [frame for frame in captured("p2") if frame[12:14] == b"\x81\x00" and frame[27] == 17]
+    assert len(frames) == 90 and all(frame[14] & 15 == 0 and frame[15] == 10 for frame in frames), len(frames)
+    assert {frame[:6].hex() for frame in frames} == {"020000007703"}
+
+
+def answer_pings():
+    """The router pings all stations."""
+    stations = ["198.18.0.7", "198.18.0.8", "198.18.0.9", "198.18.0.10", "198.19.0.7", "198.19.0.8"]
+    stations += ["2001:2:0:18::7", "2001:2:0:19::7", "2001:2:0:19::9"]
+    words = ["ip", "netns", "exec", rest[0], sys.executable, __file__, location, transport, "ping"]
+    subprocess.run(words + stations, check=True)
+
+
+def ping():
+    """Waits for the answer of each of these addresses."""
+    for ip in rest:
+        is_v4 = "." in ip
+        family, protocol = (socket.AF_INET, 1) if is_v4 else (socket.AF_INET6, 58)
+        # Type, code, checksum, identifier and number; the kernel fills in the checksum of IPv6.
+        request = bytes([8, 0, 0xF7, 0xFB, 0, 1, 0, 3]) if is_v4 else bytes([128, 0, 0, 0, 0, 1, 0, 3])
+        end = time.monotonic() + PATIENCE_S
+        with socket.socket(family, socket.SOCK_RAW, protocol) as pings:
+            pings.settimeout(1)
+            while time.monotonic() < end:
+                try:
+                    pings.sendto(request, (ip, 0))
+                    answer, (sender, *_) = pings.recvfrom(2000)
+                except OSError:
+                    continue
+                if sender == ip and (answer[20] == 0 if is_v4 else answer[0] == 129):
+                    break
+            else:
+                raise AssertionError(f"{ip} does not answer")
+
+
+def captured(port):
+    """The frames of the file of a capture."""
+    request = api.capture_request()
+    request.port_name = port
+    file = api.get_capture(request).read()
+    # The magic number of a file with times in ns, then for each frame four numbers and its bytes.
+    assert struct.unpack("<I", file[:4])[0] == 0xA1B23C4D, file[:4]
+    at, frames = 24, []
+    while at < len(file):
+        kept, length = struct.unpack("<II", file[at + 8 : at + 16])
+        assert kept == length, (kept, length)
+        frames.append(file[at + 16 : at + 16 + kept])
+        at += 16 + kept
+    return frames
 
 
 def stations():

@@ -68,6 +68,20 @@ fn flows_are_counted_to_the_frame() {
     assert!(folder.path().join("transmission-0005.json").exists());
 }
 
+/// Flows change while others are sent, and the metrics are still the counts of the interfaces.
+#[test]
+fn flows_change_while_others_are_sent() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
+    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+        let before = ["a", "b"].map(|port| net.sent(port));
+        let out = client(&net, &server, &python, [location, transport, "changes_while_sending"]);
+        let sent: Vec<u64> = out.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let after = ["a", "b"].map(|port| net.sent(port));
+        assert_eq!(sent, [after[0] - before[0], after[1] - before[1]], "{transport}");
+    }
+}
+
 #[test]
 fn counts_and_pauses_are_those_of_the_models() {
     let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
@@ -151,6 +165,16 @@ fn a_strict_server_fails_a_test_that_its_generator_cannot_keep_up_with() {
     client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "strict"]);
 }
 
+#[test]
+fn requests_and_answers_are_those_of_the_models() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
+    let http = "http://127.0.0.1:8443";
+    client(&net, &server, &python, [http, "http", "published_messages"]);
+    client(&net, &server, &python, [http, "http", "requests_name_what_exists"]);
+    client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "requests_name_what_exists"]);
+}
+
 /// The metrics of a port do not claim more than the kernel says.
 #[test]
 fn links_are_those_of_the_kernel() {
@@ -173,6 +197,32 @@ fn flows_go_between_stations_behind_a_router() {
     let server = server(&net, &["--http"]);
     let mac = client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "stations"]);
     assert_eq!(mac.trim(), router.output("cat /sys/class/net/ra/address").trim());
+}
+
+/// Several devices of a port, with several interfaces and addresses, all of which answer pings.
+#[test]
+fn a_port_has_several_stations() {
+    let Some(python) = python() else { return };
+    let Some((net, router)) = Net::with_router() else { return };
+    for (port, network) in [("ra", 18), ("rb", 19)] {
+        router.run(&format!("echo 0 > /proc/sys/net/ipv6/conf/{port}/disable_ipv6"));
+        router.run(&format!("ip address add 2001:2:0:{network}::fe/64 dev {port} nodad"));
+    }
+    router.run("echo 1 > /proc/sys/net/ipv6/conf/all/forwarding");
+    // The port of another location does not exist.
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051", "--port", "eth3=packet:c"]);
+    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+        client(&net, &server, &python, [location, transport, "several_stations", router.name()]);
+    }
+}
+
+#[test]
+fn stations_are_in_vlans() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
+    let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
+    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+        client(&net, &server, &python, [location, transport, "vlan_stations"]);
+    }
 }
 
 /// The example of the guide.

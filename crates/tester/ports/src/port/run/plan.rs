@@ -39,7 +39,7 @@ pub struct SendPlan {
 }
 
 /// A change of a paced load while it is sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// All streams together have this rate in frames per second from now on; each has its part of it.
     Load(f64),
@@ -50,10 +50,16 @@ pub enum Change {
     Stop(usize),
     /// The stream with this index has this rate in frames per second from now on.
     Rate(usize, f64),
+    /// The stream with this index rests from now on, if it sends. Its frames that are due are still sent.
+    Pause(usize),
+    /// The stream with this index goes on where it was paused: all of its later times are later by the pause.
+    Resume(usize),
+    /// Another stream follows the streams of the plan.
+    Add(Arc<StreamPlan>),
 }
 
 /// The frames of a stream and their times.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StreamPlan {
     /// The number of the stream.
     pub stream: u16,
@@ -159,6 +165,8 @@ pub(super) struct TimedStream {
     /// Frames of the runs before it.
     before: u64,
     is_running: bool,
+    /// Since when it rests.
+    paused_s: Option<f64>,
 }
 
 impl TimedStream {
@@ -171,6 +179,7 @@ impl TimedStream {
             most: 0,
             before: 0,
             is_running: !plan.waits,
+            paused_s: None,
             plan: plan.clone(),
         };
         timed.limit();
@@ -189,12 +198,18 @@ impl TimedStream {
     pub(super) fn time_of(&mut self, frame: u64) -> Option<f64> {
         let frame = frame.checked_sub(self.before).filter(|frame| self.is_running && *frame < self.most)?;
         let since_s = self.table.time_of(frame);
-        (since_s < self.duration_s && since_s.is_finite()).then_some(self.start_s + since_s)
+        let is_due = self.paused_s.is_none_or(|paused_s| self.start_s + since_s < paused_s);
+        (since_s < self.duration_s && since_s.is_finite() && is_due).then_some(self.start_s + since_s)
+    }
+
+    /// A time since the beginning of the run, as its frames have them.
+    fn since_s(&self, s: f64) -> f64 {
+        self.paused_s.map_or(s, |paused_s| s.min(paused_s)) - self.start_s
     }
 
     /// Frames that are due before a time. Times must not decrease.
     pub(super) fn before(&mut self, s: f64) -> f64 {
-        let since_s = (s - self.start_s).min(self.duration_s);
+        let since_s = self.since_s(s).min(self.duration_s);
         let of_run = match self.is_running && since_s > 0.0 {
             true => self.table.before(since_s).min(self.most as f64),
             false => 0.0,
@@ -204,7 +219,7 @@ impl TimedStream {
 
     /// The frames of the whole load if it ends at this time; `None` if chance decides.
     fn until(&self, s: f64) -> Option<u64> {
-        let since_s = (s - self.start_s).min(self.duration_s);
+        let since_s = self.since_s(s).min(self.duration_s);
         match self.is_running && since_s > 0.0 {
             true => Some(self.before + self.table.until(since_s)?.min(self.most)),
             false => Some(self.before),
@@ -213,8 +228,20 @@ impl TimedStream {
 
     /// Changes the rate from a time on.
     fn change(&mut self, s: f64, pps: f64) {
-        self.table.change((s - self.start_s).max(0.0), pps);
+        self.table.change(self.since_s(s).max(0.0), pps);
         self.limit();
+    }
+
+    /// Rests from a time on.
+    fn pause(&mut self, s: f64) {
+        if self.is_running {
+            self.paused_s.get_or_insert(s);
+        }
+    }
+
+    /// Goes on at a time.
+    fn resume(&mut self, s: f64) {
+        self.start_s += self.paused_s.take().map_or(0.0, |paused_s| s - paused_s);
     }
 
     /// Begins anew at a time, with this rate, after this number of frames.
@@ -226,7 +253,7 @@ impl TimedStream {
 
     /// Ends after this number of frames.
     fn stop(&mut self, due: u64) {
-        (self.before, self.is_running) = (due, false);
+        (self.before, self.is_running, self.paused_s) = (due, false, None);
     }
 }
 
@@ -249,6 +276,11 @@ impl Timetables {
     pub(super) fn of(plans: &[StreamPlan]) -> Self {
         let streams: Vec<_> = plans.iter().map(TimedStream::of).collect();
         Self { pps: streams.iter().map(|stream| stream.plan.pps).sum(), streams, factor: 1.0 }
+    }
+
+    /// The number of streams.
+    pub(super) fn len(&self) -> usize {
+        self.streams.len()
     }
 
     /// When a frame of a stream is due; `None` behind the last one. Its frames must be asked for in their
@@ -275,7 +307,8 @@ impl Timetables {
     #[inline]
     pub fn draw_until(&mut self, s: f64) {
         for stream in &mut self.streams {
-            stream.table.draw_until((s - stream.start_s).max(0.0));
+            let since_s = stream.since_s(s).max(0.0);
+            stream.table.draw_until(since_s);
         }
     }
 
@@ -318,6 +351,9 @@ impl Timetables {
                 stream.plan.pps = pps;
                 stream.change(s, pps * self.factor);
             }
+            Change::Pause(at) => self.streams.get_mut(at).into_iter().for_each(|stream| stream.pause(s)),
+            Change::Resume(at) => self.streams.get_mut(at).into_iter().for_each(|stream| stream.resume(s)),
+            Change::Add(plan) => self.streams.push(TimedStream::of(&plan)),
         }
     }
 

@@ -390,21 +390,36 @@ impl Schedule for Many {
     fn change(&mut self, now: Duration, changes: &[Change], _: Option<Duration>) {
         // Frames that are due by now stay due.
         self.collect(ps(now.as_secs_f64()));
+        for change in changes {
+            if let Change::Add(plan) = change {
+                self.due.push(0);
+                self.is_counted.push(plan.count.is_some());
+            }
+        }
+        let mut added = self.tables.len();
         let mut has_changed = vec![false; self.due.len()];
         for change in changes {
             if let Change::Stop(stream) = *change {
                 self.leave_out(stream, now.as_secs_f64());
             }
-            let stream = match *change {
+            let stream = match change {
                 Change::Load(_) => None,
-                Change::Start(stream) | Change::Stop(stream) | Change::Rate(stream, _) => Some(stream),
+                Change::Start(stream)
+                | Change::Stop(stream)
+                | Change::Rate(stream, _)
+                | Change::Pause(stream)
+                | Change::Resume(stream) => Some(*stream),
+                Change::Add(_) => {
+                    added += 1;
+                    Some(added - 1)
+                }
             };
             match stream {
                 None => has_changed.fill(true),
                 Some(stream) => has_changed.get_mut(stream).into_iter().for_each(|it| *it = true),
             }
             let due = stream.and_then(|stream| self.due.get(stream)).copied().unwrap_or(0);
-            self.tables.change_after(now.as_secs_f64(), *change, |_| due);
+            self.tables.change_after(now.as_secs_f64(), change.clone(), |_| due);
         }
         // The others keep their times.
         self.next.retain(|Reverse((_, stream))| !has_changed.get(*stream as usize).is_some_and(|it| *it));
@@ -479,7 +494,7 @@ mod tests {
             };
             many.change(MS * ms, &changes, None);
             let s = f64::from(ms) / 1e3;
-            changes.iter().for_each(|change| watched.change(s, *change));
+            changes.iter().for_each(|change| watched.change(s, change.clone()));
             let sending = match ms {
                 0..20 => [true, false, true],
                 20..30 => [true, true, false],
@@ -500,6 +515,55 @@ mod tests {
         assert_eq!(times[1], from(20_500, 10, 1000).chain(from(50_500, 10, 1000)).collect::<Vec<_>>());
         let third = from(500, 20, 1000).chain(from(50_500, 10, 2000)).chain(from(70_500, 15, 2000));
         assert_eq!(times[2], third.collect::<Vec<_>>());
+    }
+
+    /// A stream that rests goes on with its next frame, and one that is added begins when it is started. The
+    /// other streams keep their times.
+    #[test]
+    fn streams_rest_and_are_added() {
+        let frames = Arc::new(Templates::one(&[0; 60]));
+        let stream = |count, waits| StreamPlan {
+            pps: 1000.0,
+            count,
+            waits,
+            start: MS / 4,
+            ..StreamPlan::of(frames.clone())
+        };
+        let streams = vec![stream(None, false), stream(Some(30), false)];
+        let plan = SendPlan { live: true, streams, ..SendPlan::one(Rate::Pps(1.0), stream(None, false)) };
+        let (mut many, mut watched) = (Many::of(&plan), plan.timetables().unwrap());
+        let mut times = vec![Vec::new(); 3];
+        for ms in 0..80 {
+            let changes = match ms {
+                10 => vec![Change::Pause(1), Change::Pause(7)],
+                // Whoever rests goes on resting, and has its new rate later.
+                20 => {
+                    vec![Change::Pause(1), Change::Rate(1, 500.0), Change::Add(stream(Some(5), true).into())]
+                }
+                25 => vec![Change::Start(2), Change::Resume(0)],
+                40 => vec![Change::Resume(1), Change::Resume(7)],
+                // A new beginning ends a rest.
+                70 => vec![Change::Start(2), Change::Pause(2), Change::Stop(2), Change::Start(2)],
+                _ => Vec::new(),
+            };
+            many.change(MS * ms, &changes, None);
+            let s = f64::from(ms) / 1e3;
+            changes.iter().for_each(|change| watched.change(s, change.clone()));
+            for _ in 0..many.waiting(MS * ms).0 {
+                let stream = many.next();
+                times[stream].push((many.taken.pop_back().unwrap() + 500_000) / 1_000_000);
+            }
+            assert_eq!(watched.before(s + 1e-9), many.all as f64, "at {ms} ms");
+            let is_second_due = ms < 10 || (40..79).contains(&ms);
+            let added = (25..30).contains(&ms) || (70..75).contains(&ms);
+            let sending = [vec![true, is_second_due], vec![added; usize::from(ms >= 20)]].concat();
+            assert_eq!(many.are_sending(), sending, "at {ms} ms");
+        }
+        let from = |us: u64, count: u64, gap_us: u64| (0..count).map(move |n| us + n * gap_us);
+        assert_eq!(times[0], from(250, 79, 1000).collect::<Vec<_>>());
+        // A quarter of a gap was left.
+        assert_eq!(times[1], from(250, 10, 1000).chain(from(40_500, 20, 2000)).collect::<Vec<_>>());
+        assert_eq!(times[2], from(25_250, 5, 1000).chain(from(70_250, 5, 1000)).collect::<Vec<_>>());
     }
 
     /// However far a port falls behind, few frames are listed, and none is forgotten: those of a stream with

@@ -4,7 +4,7 @@ use super::beginning::Starter;
 use super::gaps::{Gaps, Recorder};
 use super::part::{OnePart, PlanPart};
 use super::pauses::Pauses;
-use super::plan::{Late, SendPlan};
+use super::plan::{Change, Late, SendPlan, StreamPlan};
 use super::schedule::{FEW, LATE, Lateness, Many, One, Schedule};
 use super::send_log::SendLog;
 use super::steady::{self, Near, Steady};
@@ -61,6 +61,8 @@ const AGAIN: Duration = Duration::from_micros(10);
 /// A plan under way.
 struct Source<'p> {
     plan: &'p SendPlan,
+    /// The streams of the plan, and those that were added.
+    streams: Vec<StreamPlan>,
     rewrite: bool,
     /// Buffers to send, from a handle of its own: the port's handle is in use while frames are drawn.
     pool: BufferPool,
@@ -84,6 +86,16 @@ impl Source<'_> {
             return false;
         }
         now.saturating_sub(*self.waits_since.get_or_insert(now)) > LATE
+    }
+
+    /// Takes the streams that are added.
+    fn add(&mut self, changes: &[Change]) {
+        for change in changes {
+            if let Change::Add(plan) = change {
+                self.streams.push((**plan).clone());
+                self.sequences.push(0);
+            }
+        }
     }
 
     /// Sends at most `most` of the next frames now. Returns their number.
@@ -176,7 +188,7 @@ impl Source<'_> {
         // Streams may end in the middle of a burst.
         let mut buffer = (schedule.left() > 0).then(|| self.pool.take()).flatten()?;
         let at = schedule.next();
-        let (stream, sequence) = (self.plan.streams.get(at)?, self.sequences.get_mut(at)?);
+        let (stream, sequence) = (self.streams.get(at)?, self.sequences.get_mut(at)?);
         // A frame that no buffer holds cannot be sent, and gets no length.
         let number = schedule.number(*sequence);
         let bytes = stream.frames.write(number, buffer.bytes_mut()).unwrap_or(0);
@@ -300,6 +312,7 @@ fn send_in_order<P: Port>(
     shift.watch.begins(since_epoch);
     let mut source = Source {
         plan,
+        streams: plan.streams.clone(),
         rewrite,
         pool,
         sequences: vec![0; plan.streams.len()],
@@ -405,6 +418,7 @@ fn pace<P: Port, W: Watch>(
         if !changes.is_empty() {
             schedule.change(now, &changes, length);
             gaps.change();
+            source.add(&changes);
         }
         let (waiting, lately) = schedule.waiting(now);
         let late = match source.plan.late {

@@ -17,6 +17,8 @@ pub enum Shape {
     },
     /// This many frames at once, then a pause. The load is the mean rate.
     Bursts(u64),
+    /// This many frames with this time from one to the next, then a pause. The load is the mean rate.
+    SpacedBursts(u64, Duration),
     /// The rate changes linearly from this one, in frames per second, over a time.
     Ramp(f64, Duration),
     /// Another rate, in frames per second, after a time.
@@ -41,6 +43,7 @@ impl Shape {
             Self::Constant => None,
             Self::Poisson { seed } => Some(format!("poisson:{seed}")),
             Self::Bursts(frames) => Some(format!("bursts:{frames}")),
+            Self::SpacedBursts(frames, gap) => Some(format!("bursts:{frames}/{}s", gap.as_secs_f64())),
             Self::Ramp(from, over) => Some(format!("ramp:{from}/{}s", over.as_secs_f64())),
             Self::Then(after, pps) => Some(format!("then:{}s/{pps}", after.as_secs_f64())),
         }
@@ -86,6 +89,9 @@ impl Times {
         periods as u64 * self.at_s.len() as u64 + due as u64
     }
 }
+
+/// Sums of times are not exact: the part of a gap that is no gap.
+const EXACT: f64 = 1e-6;
 
 /// A part of a load's time in which its rate changes linearly, or not at all.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +150,11 @@ impl Timetable {
                 let from_s = after.as_secs_f64();
                 pieces.push(Piece { from_s, before: first.before(from_s), pps, gain: 0.0 });
             }
-            Shape::Constant | Shape::Poisson { .. } | Shape::Bursts(_) | Shape::Ramp(..) => {}
+            Shape::Constant
+            | Shape::Poisson { .. }
+            | Shape::Bursts(_)
+            | Shape::SpacedBursts(..)
+            | Shape::Ramp(..) => {}
         }
         let seed = if let Shape::Poisson { seed } = shape { seed } else { 0 };
         let mut table = Self { shape, times: None, pieces, piece: 0, drawn: (0, 0.0, seed) };
@@ -210,6 +220,10 @@ impl Timetable {
         let mean = self.mean(s);
         match self.shape {
             Shape::Bursts(frames) => (mean / frames as f64).ceil() * frames as f64,
+            Shape::SpacedBursts(frames, gap) => {
+                let (first, gaps) = self.within_burst(s, mean, (frames, gap));
+                (first + (gaps - EXACT).ceil().clamp(0.0, frames as f64) as u64) as f64
+            }
             Shape::Poisson { .. } => self.drawn(mean) as f64,
             _ => mean,
         }
@@ -224,6 +238,10 @@ impl Timetable {
         let mean = self.mean(s);
         match self.shape {
             Shape::Bursts(frames) => ((mean / frames as f64) as u64 + 1) * frames,
+            Shape::SpacedBursts(frames, gap) => {
+                let (first, gaps) = self.within_burst(s, mean, (frames, gap));
+                first + ((gaps + EXACT) as u64 + 1).min(frames)
+            }
             Shape::Poisson { .. } => self.drawn(mean),
             // The first frame is due at the start.
             _ => mean as u64 + 1,
@@ -265,10 +283,34 @@ impl Timetable {
         }
     }
 
+    /// When this number of frames is due at the mean rate.
+    fn at_mean(&self, frames: u64) -> f64 {
+        let before = self.pieces.partition_point(|piece| piece.before <= frames as f64);
+        self.pieces[before.max(1) - 1].at(frames as f64)
+    }
+
+    /// When a burst begins, and the time from one of its frames to the next, in s. Bursts do not overlap.
+    fn burst(&self, burst: u64, (frames, gap): (u64, Duration)) -> (f64, f64) {
+        let [begin_s, end_s] = [burst, burst + 1].map(|burst| self.at_mean(burst * frames));
+        (begin_s, gap.as_secs_f64().min((end_s - begin_s) / frames as f64).max(f64::MIN_POSITIVE))
+    }
+
+    /// The first frame of the burst of a time at which `mean` frames are due at the mean rate, and the gaps
+    /// since then.
+    fn within_burst(&self, s: f64, mean: f64, bursts: (u64, Duration)) -> (u64, f64) {
+        let burst = ((mean + EXACT) / bursts.0 as f64) as u64;
+        let (begin_s, gap_s) = self.burst(burst, bursts);
+        (burst * bursts.0, ((s - begin_s) / gap_s).max(0.0))
+    }
+
     /// When the next frame is due.
     pub fn next_s(&self, due: u64) -> f64 {
         if let Some(times) = &self.times {
             return times.at(due);
+        }
+        if let Shape::SpacedBursts(frames, gap) = self.shape {
+            let (begin_s, gap_s) = self.burst(due / frames, (frames, gap));
+            return begin_s + (due % frames) as f64 * gap_s;
         }
         let mean = if matches!(self.shape, Shape::Poisson { .. }) { self.drawn.1 } else { due as f64 };
         let later = &self.pieces[self.piece..];
@@ -304,6 +346,8 @@ mod tests {
         for (shape, frames) in [
             (Shape::Constant, 1000),
             (Shape::Bursts(50), 1000),
+            (Shape::SpacedBursts(50, SECOND / 5000), 1000),
+            (Shape::SpacedBursts(50, SECOND), 1000),
             (Shape::Ramp(0.0, SECOND), 500),
             (Shape::Ramp(2000.0, SECOND), 1500),
             (Shape::Ramp(500.0, SECOND / 2), 875),
@@ -316,6 +360,10 @@ mod tests {
         }
         let bursts = times(1000.0, Shape::Bursts(50), 0.2);
         assert_eq!((bursts[49], bursts[50], bursts[99]), (0.0, 0.05, 0.05));
+        let spaced = times(1000.0, Shape::SpacedBursts(50, SECOND / 5000), 0.2);
+        for (frame, at_s) in [(0, 0.0), (1, 0.0002), (49, 0.0098), (50, 0.05), (99, 0.0598)] {
+            assert!((spaced[frame] - at_s).abs() < 1e-9, "{frame}: {}", spaced[frame]);
+        }
         // A rate that falls, at half of the time.
         let then = times(1000.0, Shape::Then(SECOND / 2, 10.0), 1.0);
         assert!((then[501] - then[500] - 0.1).abs() < 1e-9 && (then[499] - 0.499).abs() < 1e-9);

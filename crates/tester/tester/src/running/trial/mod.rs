@@ -129,7 +129,7 @@ impl Tester {
                 ips: tunnel.map_or(ips, |[own, _]| Addresses::from(own, 1)),
             };
             let gateway = gateway.or(tunnel.map(|[_, other]| other).filter(|_| to.is_none()));
-            End { station, gateway, to, ips, encap }
+            End { station, others: Arc::default(), gateway, to, ips, encap }
         });
         let ends: Vec<_> = ends.collect();
         let (gauges, flows) = (Arc::default(), FlowPlan::default());
@@ -160,6 +160,27 @@ impl Tester {
     /// Gives an end another station address than that of its port.
     pub fn set_station(&mut self, at: usize, mac: Mac) {
         self.ends.iter_mut().skip(at).take(1).for_each(|end| end.station.mac = mac);
+    }
+
+    /// These stations at the port of an end answer questions in place of its own station, each in its own
+    /// VLANs, unless there are none. Only ports of this process have them.
+    pub fn set_stations(&mut self, at: usize, stations: Vec<Station>) {
+        self.ends.iter_mut().skip(at).take(1).for_each(|end| end.others = stations.clone().into());
+    }
+
+    /// The station addresses of routers, each for a station at the port of an end; `None` for a router that
+    /// does not answer.
+    ///
+    /// # Errors
+    /// A port failed.
+    pub fn resolve_for(
+        &mut self,
+        questions: &[(usize, Station, IpAddr)],
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<Option<Mac>>, Error> {
+        let found = learn::resolve_for(&mut self.ports, &self.ends, questions, go_on);
+        self.attend();
+        Ok(found?)
     }
 
     /// Leaves the interfaces of these ports out of what is observed: copies of frames that a bridge floods
@@ -205,9 +226,9 @@ impl Tester {
     }
 
     /// Until the next trial the ports answer for their stations, so that routers do not forget them.
-    fn attend(&mut self) {
+    pub fn attend(&mut self) {
         for (port, end) in self.ports.iter_mut().zip(&self.ends) {
-            port.attend(&end.station);
+            port.attend(&end.station, &end.others);
         }
     }
 
@@ -306,6 +327,6 @@ impl Tester {
         let started = self.start(offer, prepared)?;
         let done = started.run(&mut self.ports, go_on);
         let ended = self.end(started, done)?;
-        Ok(self.settle(offer, ended))
+        Ok(self.settle(&offer.with_added(), ended))
     }
 }

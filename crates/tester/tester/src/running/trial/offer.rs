@@ -77,6 +77,22 @@ impl Offer {
         self
     }
 
+    /// The same offer with the streams that were added meanwhile.
+    #[must_use]
+    pub fn with_added(&self) -> Self {
+        let added = self.control.as_ref().map_or_else(Vec::new, |control| control.added());
+        let mut all = self.clone();
+        if !added.is_empty() {
+            all.streams = self.streams.iter().cloned().chain(added).collect();
+            // Each keeps its rate.
+            all.load.rate = match self.load.rate {
+                Rate::Pps(pps) => Rate::Pps(pps * streams_pps(&all.streams) / streams_pps(&self.streams)),
+                rate => rate,
+            };
+        }
+        all
+    }
+
     /// The directions in which frames go, in the order of their sending ports.
     pub(crate) fn directions(&self) -> Vec<Direction> {
         let of_streams: BTreeSet<_> = self.streams.iter().map(|stream| (stream.from, stream.to)).collect();

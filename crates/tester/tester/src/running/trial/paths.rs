@@ -82,8 +82,8 @@ impl Tester {
         let leaving: Vec<_> = directions.iter().map(|direction| (*direction, options(*direction))).collect();
         let [there, back] = [(0, 1), BACK].map(options);
         let probe = |direction: Direction, to_mac: Mac, destination: u32, tag: (u32, Tag)| {
-            let [from, to] = [ends[direction.0], ends[direction.1]];
-            let mut flow = plan.between(&from, &to)?.nth(0, [from.station.mac, to_mac], None);
+            let [from, to] = [&ends[direction.0], &ends[direction.1]];
+            let mut flow = plan.between(from, to)?.nth(0, [from.station.mac, to_mac], None);
             flow.to.0 = to.ips.nth(destination);
             leaving.iter().find(|(it, _)| *it == direction)?.1.frame(&flow, 0, tag)
         };

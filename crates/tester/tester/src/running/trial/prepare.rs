@@ -5,6 +5,7 @@ use super::offer::Offer;
 use super::paths::{Paths, new_trial};
 use crate::clock::{Clocks, Reading};
 use crate::error::Error;
+use crate::running::building::{BuiltStream, StreamBuilder};
 use crate::running::learn::{Direction, End};
 use crate::running::test_port::{Expect, ExpectedStream};
 use kpps_frames::Templates;
@@ -12,10 +13,9 @@ use kpps_frames::flows::MOST_FLOWS;
 use kpps_frames::rate::Rate;
 use kpps_frames::stack::Between;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Late, SendPlan, Shape, StreamPlan};
+use kpps_ports::port::run::{Late, SendPlan, StreamPlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A trial that can be started.
 pub(super) struct Prepared {
@@ -53,8 +53,6 @@ pub(super) struct Basis {
 
 /// The number of frames that a receiver has room for, if the number of due frames is unknown.
 const ROOM: u64 = 1 << 20;
-/// The same for each stream of a trial without a known end. Receivers make more room by themselves.
-const ROOM_OF_STREAM: u64 = 1 << 13;
 
 impl Tester {
     /// Builds the frames of a trial over these paths, and reads the clocks.
@@ -115,49 +113,34 @@ impl Tester {
         paths: &Paths,
         trial: u32,
     ) -> Result<(SendPlan, ExpectedStreams), Error> {
-        let whole = offer.load.duration;
-        let frames = offer.streams_from(from).map(|(stream, _)| {
-            let between = Between {
-                macs: [self.ends[from].station.mac, self.next_hop((from, stream.to), paths)],
-                ips: [from, stream.to].map(|end| self.ends[end].ips.first()),
-            };
-            let frames = stream.stack.templates(&between, &stream.sizes);
-            frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })
-        });
+        let firsts = offer.first_numbers();
+        let builder = |to: usize| StreamBuilder {
+            between: Between {
+                macs: [self.ends[from].station.mac, self.next_hop((from, to), paths)],
+                ips: [from, to].map(|end| self.ends[end].ips.first()),
+            },
+            from,
+            first: firsts.get(&(from, to)).copied().unwrap_or_default(),
+            trial,
+            length: offer.load.duration,
+            is_controlled: offer.control.is_some(),
+            waits: offer.control.as_ref().is_some_and(|control| control.waits()),
+        };
+        let frames = offer.streams_from(from).map(|(stream, _)| builder(stream.to).frames(stream));
         let mut frames: Vec<Templates> = frames.collect::<Result<_, _>>()?;
         if frames.iter().map(|frames| u64::from(frames.flows())).sum::<u64>() > MOST_FLOWS.into() {
             frames = frames.into_iter().map(Templates::in_one_flow).collect();
         }
         let (mut streams, mut expected) = (Vec::new(), ExpectedStreams::new());
-        let firsts = offer.first_numbers();
         for ((stream, pps), frames) in offer.streams_from(from).zip(frames) {
-            let frames = Arc::new(frames.of_trial(trial));
-            let later = Duration::try_from_secs_f64(stream.phase / pps).unwrap_or(whole);
-            let start = stream.start.saturating_add(later);
-            let left = whole.saturating_sub(start);
-            let duration = stream.duration.map_or(left, |duration| duration.min(left));
             let there = expected.entry(stream.to).or_default();
-            let first = firsts.get(&(from, stream.to)).copied().unwrap_or_default();
-            let number = first.wrapping_add(there.len() as u16);
-            let due = (pps * duration.as_secs_f64()).ceil() as u64;
-            let room = if offer.control.is_some() { ROOM_OF_STREAM } else { ROOM };
-            let count = stream.count.unwrap_or(u64::MAX).min(due).min(room);
-            there.push(ExpectedStream { stream: number, frames: frames.clone(), count });
-            streams.push(StreamPlan {
-                stream: number,
-                pps,
-                // A ramp begins at its part of the load, too.
-                shape: match stream.shape {
-                    Shape::Ramp(from_pps, over) => Shape::Ramp(from_pps * pps / stream.pps(), over),
-                    shape => shape,
-                },
-                start,
-                duration: Some(duration),
-                // Beside probes the load may be 0.
-                count: if pps > 0.0 { stream.count } else { Some(0) },
-                waits: offer.control.as_ref().is_some_and(|control| control.waits()),
-                ..StreamPlan::of(frames)
-            });
+            let BuiltStream { plan, room } = builder(stream.to).build(there.len(), stream, pps, frames);
+            there.push(ExpectedStream { stream: plan.stream, frames: plan.frames.clone(), count: room });
+            streams.push(plan);
+        }
+        let first = offer.streams_from(from).next();
+        if let (Some(control), Some((stream, _))) = (&offer.control, first) {
+            control.begin(builder(stream.to));
         }
         let plan = SendPlan {
             streams,

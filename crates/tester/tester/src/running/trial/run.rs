@@ -81,6 +81,7 @@ impl Tester {
         let task = |(at, part): (usize, Part)| Task {
             at,
             station: self.ends[at].station,
+            others: self.ends[at].others.clone(),
             plan: part.plan,
             expect: part.expect,
             duration: offer.load.duration,

@@ -1,0 +1,146 @@
+//! Changes of the flows between two ports, some of which may be being sent.
+
+use super::member::Member;
+use super::pair::Pair;
+use crate::rules::{Refusal, Rules};
+use crate::translation::Configuration;
+use kpps_tester::{MOST_STREAMS, Stream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
+
+impl Pair {
+    /// Refuses a configuration whose flows between these ports ask for too much, or that a transmission
+    /// cannot take.
+    ///
+    /// # Errors
+    /// The place and the reason.
+    pub fn check(&self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+        let planned = self.limits.planned(self.ports, all, rules)?;
+        if !self.is_running() {
+            return Ok(());
+        }
+        let [a, b] = self.ports.map(|port| all.ports.get(port).map_or("", |port| port.name.as_str()));
+        let refused = |at: usize, why: &str| {
+            Err(Refusal::wrong(format!(
+                "flows[{at}]: flows between {a} and {b} are being sent, and {why}: stop them before"
+            )))
+        };
+        let known: BTreeMap<&str, &Member> =
+            self.members.iter().map(|member| (member.stream.name.as_str(), member)).collect();
+        let mut counts = [0, 1].map(|side| {
+            self.members.iter().chain(&self.gone).filter(|member| member.stream.from == side).count()
+        });
+        let senders = counts.map(|count| count > 0);
+        for (at, stream) in &planned {
+            let member = known.get(stream.name.as_str());
+            if member.is_some_and(|member| is_alike(&member.stream, stream)) {
+                continue;
+            }
+            if member.is_some_and(|member| member.state.is_paused) {
+                return refused(*at, "this one is paused while its sizes change");
+            }
+            counts[stream.from] += 1;
+            if !senders[stream.from] {
+                return refused(*at, "none of them goes in the direction of this one");
+            }
+            if counts[stream.from] > MOST_STREAMS {
+                return refused(*at, "too many were added or changed");
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the flows that a configuration has between these ports, which was [checked](Self::check). Flows
+    /// of the same name keep their counts. Flows that are being sent go on, with their new rates and sizes,
+    /// and deleted ones stop.
+    ///
+    /// # Errors
+    /// [`check`](Self::check), or the transmission ends at this moment.
+    pub fn adopt(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
+        let planned = self.limits.planned(self.ports, all, rules)?;
+        // Flows that are being sent, and go on with other frames.
+        let mut going_on = BTreeSet::new();
+        if self.is_running() {
+            let new: BTreeMap<&str, &Stream> =
+                planned.iter().map(|(_, stream)| (stream.name.as_str(), stream)).collect();
+            let mut stopped = Vec::new();
+            for member in &self.members {
+                let new = new.get(member.stream.name.as_str());
+                let is_changed = new.is_some_and(|new| !is_alike(new, &member.stream));
+                if is_changed && member.state.is_active() {
+                    going_on.insert(member.stream.name.clone());
+                }
+                if new.is_none() || is_changed && member.state.is_active() {
+                    stopped.push(member.place);
+                }
+            }
+            if let Some(run) = self.run.as_ref().filter(|_| !stopped.is_empty()) {
+                run.control().stop(&stopped);
+            }
+            // The answer to the first question may be older than the change.
+            self.sample();
+            self.sample();
+        }
+        let old = take(&mut self.members).into_iter();
+        let mut old: BTreeMap<String, Member> =
+            old.map(|member| (member.stream.name.clone(), member)).collect();
+        let mut begins = Vec::new();
+        let mut failed = None;
+        for (flow, stream) in planned {
+            let known = old.remove(&stream.name);
+            let member = match known {
+                _ if !self.is_running() => {
+                    let mut member = known.unwrap_or_else(|| Member::new(flow, stream.clone(), 0));
+                    (member.flow, member.stream) = (flow, stream);
+                    Ok(member)
+                }
+                None => self.added(flow, stream.clone(), &stream, all),
+                Some(mut member) if is_alike(&member.stream, &stream) => {
+                    if let Some(run) = self.run.as_ref().filter(|_| member.stream.pps() != stream.pps()) {
+                        run.control().set_pps(member.place, stream.pps());
+                    }
+                    (member.flow, member.stream) = (flow, stream);
+                    Ok(member)
+                }
+                Some(member) => {
+                    let rest = member.rest_of(&stream);
+                    let goes_on = going_on.contains(&stream.name) && rest.count != Some(0);
+                    let sent = if goes_on { rest.clone() } else { stream.clone() };
+                    match self.added(flow, stream, &sent, all) {
+                        Ok(mut new) => {
+                            if goes_on {
+                                new.rest = Some(rest);
+                                begins.push(new.place);
+                                new.state.begin();
+                            }
+                            self.retire(member, true);
+                            Ok(new)
+                        }
+                        Err(why) => {
+                            failed = Some(why);
+                            Ok(member)
+                        }
+                    }
+                }
+            };
+            match member {
+                Ok(member) => self.members.push(member),
+                Err(why) => failed = Some(why),
+            }
+        }
+        for member in old.into_values() {
+            self.retire(member, false);
+        }
+        if let Some(run) = self.run.as_ref().filter(|_| !begins.is_empty()) {
+            // Receivers expect the new streams before these begin.
+            run.control().snapshot();
+            run.control().start(&begins);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Whether two streams of a flow differ in their rates only.
+fn is_alike(one: &Stream, other: &Stream) -> bool {
+    (&one.sizes, one.shape) == (&other.sizes, other.shape)
+}

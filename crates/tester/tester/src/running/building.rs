@@ -1,0 +1,93 @@
+//! The frames and plans of streams.
+
+use crate::error::Error;
+use crate::running::streams::Stream;
+use kpps_frames::Templates;
+use kpps_frames::flows::MOST_FLOWS;
+use kpps_frames::stack::Between;
+use kpps_ports::port::run::{Shape, StreamPlan};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The number of frames that a receiver has room for at first, of a stream whose number of frames is unknown.
+/// Receivers make more room by themselves.
+const ROOM: u64 = 1 << 20;
+/// The same for each stream that is controlled.
+const ROOM_OF_CONTROLLED: u64 = 1 << 13;
+
+/// All that the streams of a direction have in common in a trial.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamBuilder {
+    /// The addresses of their frames where they have none.
+    pub between: Between,
+    /// The index of the port that sends them.
+    pub from: usize,
+    /// The number of the first of them in the tags.
+    pub first: u16,
+    /// The number of the trial.
+    pub trial: u32,
+    /// How long the trial sends.
+    pub length: Duration,
+    /// Whether they are controlled, and whether they wait to be started.
+    pub is_controlled: bool,
+    /// See `is_controlled`.
+    pub waits: bool,
+}
+
+/// A stream as it is sent, and as it is expected.
+#[derive(Clone, Debug)]
+pub(crate) struct BuiltStream {
+    pub plan: StreamPlan,
+    /// Frames for which the receiver has room at first.
+    pub room: u64,
+}
+
+impl StreamBuilder {
+    /// The frames of a stream, without their trial.
+    ///
+    /// # Errors
+    /// They are too small for their headers.
+    pub fn frames(&self, stream: &Stream) -> Result<Templates, Error> {
+        let frames = stream.stack.templates(&self.between, &stream.sizes);
+        frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })
+    }
+
+    /// A stream that follows others, of which it is the `n`th.
+    ///
+    /// # Errors
+    /// [`frames`](Self::frames).
+    pub fn another(&self, n: usize, stream: &Stream) -> Result<BuiltStream, Error> {
+        let frames = self.frames(stream)?;
+        let is_whole = u64::from(frames.flows()) <= u64::from(MOST_FLOWS) / 16;
+        let frames = if is_whole { frames } else { frames.in_one_flow() };
+        Ok(self.build(n, stream, stream.pps(), frames))
+    }
+
+    /// The `n`th stream at this rate in frames per second, with its frames.
+    pub fn build(&self, n: usize, stream: &Stream, pps: f64, frames: Templates) -> BuiltStream {
+        let frames = Arc::new(frames.of_trial(self.trial));
+        let later = Duration::try_from_secs_f64(stream.phase / pps).unwrap_or(self.length);
+        let start = stream.start.saturating_add(later);
+        let left = self.length.saturating_sub(start);
+        let duration = stream.duration.map_or(left, |duration| duration.min(left));
+        let due = (pps * duration.as_secs_f64()).ceil() as u64;
+        let room = if self.is_controlled { ROOM_OF_CONTROLLED } else { ROOM };
+        let room = stream.count.unwrap_or(u64::MAX).min(due).min(room);
+        let plan = StreamPlan {
+            stream: self.first.wrapping_add(n as u16),
+            pps,
+            // A ramp begins at its part of the load, too.
+            shape: match stream.shape {
+                Shape::Ramp(from_pps, over) => Shape::Ramp(from_pps * pps / stream.pps(), over),
+                shape => shape,
+            },
+            start,
+            duration: Some(duration),
+            // Beside probes the load may be 0.
+            count: if pps > 0.0 { stream.count } else { Some(0) },
+            waits: self.waits,
+            ..StreamPlan::of(frames)
+        };
+        BuiltStream { plan, room }
+    }
+}
