@@ -12,13 +12,17 @@ use kpps_datasheet::{
 };
 use kpps_platform::Platform;
 
+/// Bytes of a VLAN tag.
+const TAG_BYTES: u32 = 4;
+
 impl<P: Platform> Control<P> {
     /// Writes the registers that only this chip has, except those of the rings.
     pub(crate) fn start_igb(&self) {
         self.regs.write(igb::IVAR, ivar::ALL_TO_0);
         self.regs.write(reg::IAM, 0);
         self.regs.write(reg::MRQC, 0);
-        self.regs.write(igb::RLPML, self.config.max_frame_bytes.into());
+        // A tag counts; the driver checks the length without it.
+        self.regs.write(igb::RLPML, u32::from(self.config.max_frame_bytes) + TAG_BYTES);
     }
 
     /// Sizes of the buffers, the format of the descriptors, and the threshold of RXDMT0.

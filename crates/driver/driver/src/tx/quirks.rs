@@ -31,22 +31,16 @@ impl Quirks {
         quirks
     }
 
-    /// Whether any frame of one buffer may need something else than one legacy descriptor.
-    #[inline]
-    pub(super) fn any(&self) -> bool {
-        self.any
-    }
-
     /// Whether any frame of one buffer may need more than one descriptor.
     #[inline]
     pub(super) fn split(&self) -> bool {
         self.split
     }
 
-    /// Whether a frame of one buffer needs more than one descriptor.
+    /// Whether a frame of one buffer is something else than one legacy descriptor.
     #[inline]
-    pub(super) fn splits(&self, bus: u64, bytes: u32) -> bool {
-        self.split && self.piece(bus, bytes, true, desc::LEGACY_MAX_BYTES) < bytes
+    pub(super) fn differs(&self, bus: u64, bytes: u32) -> bool {
+        self.any && (!self.split || self.piece(bus, bytes, true, desc::LEGACY_MAX_BYTES) < bytes)
     }
 
     /// How many of `bytes` bytes at `bus` the next descriptor may cover.
