@@ -60,7 +60,7 @@ fn segmentation(large: &Large, mss: usize) -> Segmentation {
 /// The verdict of a case whose segments are all right, or depart in the known way.
 pub(super) fn verdict<B: Fixture>(rig: &Rig<'_, B>) -> Verdict {
     let known = [&departure::SEGMENTS_ARE_FRAGMENTS, &departure::LAST_SEGMENT_WITHOUT_FLAGS];
-    known.into_iter().find(|it| rig.fixture.departs(it)).map_or(Verdict::Pass, |it| Verdict::Departs(it))
+    known.into_iter().find(|it| rig.fixture.departs(it)).map_or(Verdict::Pass, Verdict::Departs)
 }
 
 /// Checks the frames of a device that cuts a large send into IP fragments: reassembled, they are one TCP
