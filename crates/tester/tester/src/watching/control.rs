@@ -323,7 +323,7 @@ mod tests {
     fn streams_are_added_behind_the_others() {
         let stream = |from| {
             let text = "[[stream]]\nload = \"1kpps\"\nheaders = \"ethernet/ipv4/udp\"";
-            Stream { from, ..crate::running::streams::parse_streams(text).unwrap().remove(0) }
+            Stream { from, ..crate::running::streams::parse_streams(text, 2).unwrap().remove(0) }
         };
         let control = StreamControl::new([0, 1, 0], true);
         assert!(control.add(&stream(0)).unwrap_err().to_string().contains("no stream can be added"));
