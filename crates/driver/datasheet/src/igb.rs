@@ -58,11 +58,15 @@ pub mod srrctl {
 
 /// Interrupt throttling (EITR).
 pub mod eitr {
-    /// The value for a least gap of `units` times 256 ns, the unit of [`ITR`](crate::reg::ITR). EITR counts
-    /// microseconds, from bit 2 on.
+    /// The greatest gap: 13 bits, in microseconds.
+    const MOST_US: u32 = (1 << 13) - 1;
+
+    /// The value for a least gap of `units` times 256 ns, the unit of [`ITR`](crate::reg::ITR), or for the
+    /// greatest gap there is. EITR counts microseconds, from bit 2 on.
     pub const fn of_itr(units: u32) -> u32 {
         let us = units * 256 / 1000;
-        (if units > 0 && us == 0 { 1 } else { us }) << 2
+        let us = if units > 0 && us == 0 { 1 } else { us };
+        (if us > MOST_US { MOST_US } else { us }) << 2
     }
 }
 
@@ -93,5 +97,7 @@ mod tests {
         assert_eq!(srrctl::one_buffer(256, 128), 0x0280_0000);
         // 8000 interrupts a second: 125 µs.
         assert_eq!((eitr::of_itr(488), eitr::of_itr(1), eitr::of_itr(0)), (124 << 2, 1 << 2, 0));
+        // 60 interrupts a second are more than it can count.
+        assert_eq!(eitr::of_itr(65_104), 0x7FFC);
     }
 }

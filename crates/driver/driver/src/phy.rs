@@ -66,9 +66,20 @@ fn change_locks<P: Platform>(
     let step = (1_000_000, OWNER_LIMIT_NS);
     // A read that returns 0 takes the first semaphore.
     regs.wait(platform, reg::SWSM, (swsm::SMBI, 0), step, "the semaphore of other drivers")?;
-    regs.write(reg::SWSM, swsm::SMBI | swsm::SWESMBI);
-    let taken = (swsm::SWESMBI, swsm::SWESMBI);
-    regs.wait(platform, reg::SWSM, taken, step, "the semaphore of the firmware")?;
+    let mut waited = 0;
+    loop {
+        // The bit sticks once the firmware has released its semaphore.
+        regs.write(reg::SWSM, swsm::SMBI | swsm::SWESMBI);
+        if regs.get(reg::SWSM)? & swsm::SWESMBI != 0 {
+            break;
+        }
+        if waited >= OWNER_LIMIT_NS {
+            regs.write(reg::SWSM, 0);
+            return Err(Error::Timeout("the semaphore of the firmware"));
+        }
+        platform.wait_ns(1_000_000);
+        waited += 1_000_000;
+    }
     let locks = regs.get(igb::SW_FW_SYNC)?;
     regs.write(igb::SW_FW_SYNC, change(locks));
     regs.write(reg::SWSM, 0);

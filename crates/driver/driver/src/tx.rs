@@ -193,7 +193,9 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
                 segment: chip.has_tso(),
                 vlan: chip.has_vlan() && config.vlan,
                 advanced: chip.has_advanced(),
-                fifo_bytes: chip.packet_buffer_bytes() - rx_fifo,
+                // The 82576's transmit buffer is no part of the receive buffer's.
+                fifo_bytes: chip.packet_buffer_bytes()
+                    - if chip.has_advanced() { chip.max_rx_buffer_bytes() } else { rx_fifo },
             },
             context: None,
             reclaimed: 0,

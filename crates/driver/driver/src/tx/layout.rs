@@ -104,16 +104,20 @@ impl Pattern {
     fn advanced(meta: &TxMeta) -> Result<Self, Refusal> {
         let mut offloads = Offloads { vlan: meta.vlan.is_some(), ..Offloads::default() };
         let mut context = match meta.offload {
-            Offload::None => Context::default(),
+            Offload::None => Context { mac_bytes: MAC_BYTES, ..Context::default() },
             Offload::Checksum(Checksums { ip, transport }) => {
                 (offloads.ip, offloads.transport) = (ip.is_some(), transport.is_some());
-                headers(ip, transport).ok_or(Refusal::Unsupported)?
+                let found = headers(ip, transport).ok_or(Refusal::Unsupported)?;
+                if ip.is_some_and(|sum| !is_ipv4_sum(sum, found.ip_bytes)) {
+                    return Err(Refusal::Unsupported);
+                }
+                found
             }
             Offload::Segment(Segmentation { ip, transport, is_ipv4, is_tcp, header_bytes, mss, .. }) => {
                 offloads = Offloads { ip: is_ipv4, transport: true, segment: true, ..offloads };
                 let found = headers(Some(ip), Some(transport)).ok_or(Refusal::Unsupported)?;
                 let transport_bytes = header_bytes.checked_sub(transport.start).ok_or(Refusal::Invalid)?;
-                if found.is_tcp != is_tcp {
+                if found.is_tcp != is_tcp || is_ipv4 && !is_ipv4_sum(ip, found.ip_bytes) {
                     return Err(Refusal::Unsupported);
                 }
                 Context { is_ipv4, transport_bytes, mss, ..found }
@@ -129,6 +133,12 @@ impl Pattern {
     }
 }
 
+/// The offset of the checksum of IPv4 in its header, and the lengths of such headers, in bytes.
+const IP_FIELD: u8 = 10;
+const IP_BYTES: core::ops::RangeInclusive<u16> = 20..=60;
+/// The most bytes of a MAC header, and of an IP header, that a context can have.
+const MOST_MAC_BYTES: u8 = 0x7F;
+const MOST_IP_BYTES: u16 = 0x1FF;
 /// Offsets of the checksums of TCP and UDP in their headers.
 const TCP_FIELD: u8 = 16;
 const UDP_FIELD: u8 = 6;
@@ -141,7 +151,7 @@ fn headers(ip: Option<Sum>, transport: Option<Sum>) -> Option<Context> {
     // Behind the IP header.
     let end = match (ip, transport) {
         (_, Some(sum)) if sum.end == 0 => sum.start.into(),
-        (Some(sum), None) if sum.end > 0 => sum.end + 1,
+        (Some(sum), None) if sum.end > 0 => sum.end.checked_add(1)?,
         _ => return None,
     };
     let is_tcp = match transport.map(|sum| sum.field.checked_sub(sum.start)) {
@@ -150,7 +160,15 @@ fn headers(ip: Option<Sum>, transport: Option<Sum>) -> Option<Context> {
         Some(_) => return None,
     };
     let ip_bytes = end.checked_sub(mac_bytes.into())?;
+    if mac_bytes > MOST_MAC_BYTES || ip_bytes > MOST_IP_BYTES {
+        return None;
+    }
     Some(Context { mac_bytes, ip_bytes, is_ipv4: ip.is_some(), is_tcp, ..Context::default() })
+}
+
+/// Whether this is the checksum of an IPv4 header with this number of bytes.
+fn is_ipv4_sum(sum: Sum, ip_bytes: u16) -> bool {
+    sum.field.checked_sub(sum.start) == Some(IP_FIELD) && IP_BYTES.contains(&ip_bytes)
 }
 
 #[cfg(test)]
@@ -182,6 +200,10 @@ mod tests {
             assert_eq!(headers(Some(IP), Some(sum)), None, "{sum:?}");
         }
         assert_eq!(headers(Some(IP), Some(Sum { start: 10, field: 26, end: 0 })), None);
+        assert_eq!(headers(Some(Sum { end: u16::MAX, ..IP }), None), None);
+        assert!(is_ipv4_sum(IP, 20) && !is_ipv4_sum(Sum { field: 20, ..IP }, 20) && !is_ipv4_sum(IP, 7));
+        let far = Sum { start: 200, field: 210, end: 219 };
+        assert_eq!(headers(Some(far), None), None, "a context has no such length");
         assert_eq!(headers(None, None), None);
     }
 
@@ -192,7 +214,7 @@ mod tests {
         let tagged = TxMeta { vlan: Some(5), offload: Offload::None };
         assert!(Pattern::new(&tagged, all).unwrap().context.is_none());
         let pattern = Pattern::new(&tagged, Abilities { advanced: true, ..all }).unwrap();
-        assert_eq!(pattern.context.unwrap()[0], 5 << 16);
+        assert_eq!(pattern.context.unwrap()[0], 5 << 16 | 14 << 9);
         let plain = Pattern::new(&TxMeta::default(), Abilities { advanced: true, ..all }).unwrap();
         assert!(plain.context.is_none());
     }

@@ -140,7 +140,7 @@ fn offloads_have_contexts() {
     let all = Offloads { ip: true, transport: true, vlan: true, segment: true }.pack();
     assert_eq!([second(6), second(7)], [data(54) | all | length(2000), data(2000) | all]);
     let tag = Offloads { vlan: true, ..Offloads::default() }.pack();
-    assert_eq!(words[8], Context { vlan: 7, ..Context::default() }.pack());
+    assert_eq!(words[8], Context { vlan: 7, mac_bytes: 14, ..Context::default() }.pack());
     assert_eq!([second(9), second(10)], [data(60) | tag | length(160), data(100) | tag]);
     let ends: Vec<_> = words.iter().map(|words| words[1] & desc::TX_EOP != 0).collect();
     assert_eq!(ends, [0, 0, 1, 0, 1, 0, 0, 1, 0, 0, 1].map(|end| end == 1));
