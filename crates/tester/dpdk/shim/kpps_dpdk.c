@@ -22,8 +22,10 @@
 
 /* Buffers in the cache of a thread. */
 #define CACHE 256
-/* Buffers beyond those in the rings of a port: caches of threads, bursts, and frames that another port holds. */
+/* Buffers beyond those in the rings of a port: frames that another port holds; and for each queue, in the
+ * cache of its thread and in bursts. */
 #define SPARE 4096
+#define SPARE_OF_QUEUE 512
 
 struct kpps_dpdk_queue {
     struct kpps_dpdk_burst received, sending;
@@ -203,7 +205,7 @@ static int start(struct kpps_dpdk_port *port, uint16_t descriptors, int promiscu
     int socket = rte_eth_dev_socket_id(port->id);
     char name[RTE_MEMPOOL_NAMESIZE];
     snprintf(name, sizeof(name), "kpps_%u", port->id);
-    uint32_t each = port->rx_descriptors + port->tx_descriptors;
+    uint32_t each = port->rx_descriptors + port->tx_descriptors + SPARE_OF_QUEUE;
     uint32_t count = rte_align32pow2(port->count * each + SPARE) - 1;
     port->pool = rte_pktmbuf_pool_create(name, count, CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, socket);
     if (port->pool == NULL)
@@ -223,8 +225,11 @@ static int probe(const char *device, uint32_t queues, uint32_t descriptors, int 
                  struct kpps_dpdk_port **result)
 {
     uint16_t id;
-    if (port_of(device, &id) == 0)
+    if (port_of(device, &id) == 0) {
+        static const char open[] = "DPDK has it already: another port uses it, or an argument of DPDK names it\n";
+        keep(NULL, open, sizeof(open) - 1);
         return -EBUSY;
+    }
     int error = rte_dev_probe(device);
     if (error)
         return error;

@@ -77,6 +77,8 @@ impl Device {
         let refused = |why: String| Error::Device { device: device.to_owned(), why };
         let name = CString::new(device).map_err(|_| refused("the name has a zero byte".into()))?;
         let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+        // Earlier messages are not about this device.
+        let _ = adapter.why(0);
         let (mut port, promiscuous) = (std::ptr::null_mut(), promiscuous.into());
         // SAFETY: a C string, and a place for a pointer.
         let error = unsafe { (adapter.open)(name.as_ptr(), queues, DESCRIPTORS, promiscuous, &mut port) };

@@ -10,6 +10,8 @@ use std::thread;
 
 /// The memory of DPDK where there are no huge pages, in MiB: buffers for a few ports.
 const ORDINARY_MIB: u32 = 512;
+/// The least memory in huge pages with which they are used, in KiB: buffers for two ports.
+const HUGE_KIB: u64 = 64 << 10;
 /// No network card has this address: with it DPDK takes no card that was not asked for.
 const NO_CARD: &str = "0000:00:00.0";
 
@@ -50,16 +52,25 @@ pub(crate) fn started() -> Result<&'static Adapter, Error> {
     }
 }
 
-/// Whether the user gave one of these arguments, as `--log-level` or `--log-level=debug`.
+/// Whether the user gave one of these arguments, as `--log-level`, `--log-level=debug`, `-l` or `-l1`.
 fn has(given: &[String], names: &[&str]) -> bool {
-    given.iter().any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
+    let is = |word: &str, name: &str| match name.starts_with("--") {
+        true => word.split('=').next() == Some(name),
+        false => word.starts_with(name),
+    };
+    given.iter().any(|word| names.iter().any(|name| is(word, name)))
 }
 
-/// Whether there are free huge pages of any size.
+/// Whether enough huge pages of all sizes together are free. Their folders are called `hugepages-2048kB`.
 fn has_huge_pages() -> bool {
     let sizes = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
-    let free = |size: fs::DirEntry| fs::read_to_string(size.path().join("free_hugepages")).ok();
-    sizes.filter_map(free).any(|free| free.trim().parse().is_ok_and(|free: u64| free > 0))
+    let free_kib = |size: fs::DirEntry| {
+        let name = size.file_name().into_string().ok()?;
+        let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let pages = fs::read_to_string(size.path().join("free_hugepages")).ok()?;
+        Some(kib.saturating_mul(pages.trim().parse().ok()?))
+    };
+    sizes.filter_map(free_kib).sum::<u64>() >= HUGE_KIB
 }
 
 /// DPDK's arguments, with those of the user behind ours. `cpu` is one that this process may use.
@@ -102,6 +113,10 @@ fn prefix() -> String {
 /// Starts DPDK. It binds the thread that starts it to a CPU, so that is a thread of its own. The threads that
 /// DPDK starts from it may use the CPUs of this thread.
 fn begin(adapter: &'static Adapter, given: &[String]) -> Result<(), Error> {
+    // It would print its help, and end this process.
+    if given.iter().any(|word| word == "-h" || word == "--help") {
+        return Err(Error::Start("its help is shown by its own programs, as dpdk-testpmd".into()));
+    }
     let cpus = rustix::thread::sched_getaffinity(None).unwrap_or_default();
     let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|&cpu| cpus.is_set(cpu)).unwrap_or(0);
     let words = arguments(given, cpu, has_huge_pages());
@@ -155,6 +170,11 @@ mod tests {
         assert!(ours.ends_with("--log-level error -a 0000:00:00.0 --in-memory"), "{ours}");
         assert!(of("", false).ends_with("--no-huge --no-shconf -m 512"));
         assert!(of("-m 64", false).ends_with("--no-huge --no-shconf -m 64"));
+        let short = of("-l1 -b0000:01:00.0 -m64", false);
+        assert!(
+            !short.contains("--lcores") && !short.contains("-a ") && !short.contains("-m 512"),
+            "{short}"
+        );
         let given = of("-l 1 --file-prefix=x --log-level=debug --no-pci --no-huge", true);
         assert_eq!(given, "kpps --no-telemetry -l 1 --file-prefix=x --log-level=debug --no-pci --no-huge");
     }

@@ -155,12 +155,7 @@ fn shorter(port: &str, asked: usize) -> String {
         Ok(Spec::Card(..)) => {
             "kpps' driver takes no longer ones; the kernel's may, by packet:INTERFACE".into()
         }
-        Ok(Spec::Dpdk(_)) => match port.parse::<Spec>().ok().as_ref().and_then(Spec::interface) {
-            Some(interface) if asked <= DPDK_LONGEST => raise(interface),
-            _ => {
-                "a frame has one buffer of DPDK, and the device an MTU; packet:INTERFACE takes 9018 B".into()
-            }
-        },
+        Ok(Spec::Dpdk(_)) => "DPDK is set up for an MTU of 1500; packet:INTERFACE takes 9018 B".into(),
         Ok(Spec::Udp { .. }) | Err(_) => {
             format!(
                 "raise the MTU of all interfaces on the path to {mtu} (`ip link set dev INTERFACE mtu {mtu}`)"
@@ -173,8 +168,6 @@ fn shorter(port: &str, asked: usize) -> String {
 const ETHERNET_AND_FCS: usize = 14 + 4;
 /// Bytes of the longest frame with FCS that a chunk of AF_XDP's memory holds.
 const XDP_LONGEST: usize = 2048 - 256 + 4;
-/// Bytes of the longest frame with FCS that a buffer of DPDK holds.
-const DPDK_LONGEST: usize = 2048 + 4;
 
 #[cfg(test)]
 mod tests {

@@ -235,6 +235,8 @@ impl Port for DpdkPort {
             (counters.missed, counters.no_buffer) = (Some(0), Some(0));
             return Ok(counters);
         }
+        // Before the device's counters: a frame that is sent meanwhile is not one that the device dropped.
+        let given = self.queue.sent_by_all();
         let now = self.before.and_then(|_| self.queue.device().statistics());
         let Some((now, before)) = now.zip(self.before) else { return Ok(counters) };
         let since = |of: fn(&Statistics) -> u64| of(&now).saturating_sub(of(&before));
@@ -245,8 +247,8 @@ impl Port for DpdkPort {
         counters.errors += since(|of| of.rx_errors);
         // Some drivers count frames as errors that they did not take, and that are sent again. Frames on
         // their way in the device's ring are neither sent nor errors yet.
-        let taken = self.queue.sent_by_all().saturating_sub(since(|of| of.sent));
-        let dropped = since(|of| of.tx_errors).min(taken).min(counters.sent);
+        let missing = given.saturating_sub(since(|of| of.sent));
+        let dropped = since(|of| of.tx_errors).min(missing).min(counters.sent);
         counters.tx_dropped += dropped;
         counters.sent -= dropped;
         Ok(counters)

@@ -569,8 +569,9 @@ impl Counting {
         if let Some(line) = &mut self.line {
             let point = line.at(self.epoch.elapsed().as_nanos() as u64);
             let missed = |counters: &Counters| counters.missed.unwrap_or(0);
-            point.missed += missed(counters) - missed(&self.last);
-            point.refused += counters.tx_dropped - self.last.tx_dropped;
+            // Some devices take back a count: theirs of frames on their way may be early.
+            point.missed += missed(counters).saturating_sub(missed(&self.last));
+            point.refused += counters.tx_dropped.saturating_sub(self.last.tx_dropped);
         }
         self.last = *counters;
     }

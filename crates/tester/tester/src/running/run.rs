@@ -92,8 +92,9 @@ fn row(
     let drops = [
         ("missed", now.missed_since(before)),
         ("full", Some(now.full - before.full)),
-        ("errors", Some(now.errors - before.errors)),
-        ("tx_dropped", Some(now.tx_dropped - before.tx_dropped)),
+        ("errors", Some(now.errors.saturating_sub(before.errors))),
+        // Devices of DPDK may take back a count.
+        ("tx_dropped", Some(now.tx_dropped.saturating_sub(before.tx_dropped))),
     ];
     // Other ports have none of that.
     let of_card = |count: u64| port.chip().map(|_| count);
