@@ -319,11 +319,13 @@ fn measure(
         if too_early {
             pause = (pause * LONGER).max(SHORTEST_PAUSE).min(arguments.longest_pause);
             session.tell(&format!(
-                "the device still has connections of earlier trials: {number} are tried again after {pause:?}"
+                "fewer connections were kept than in an earlier trial, so the device may not have forgotten those: \
+                 {number} are tried again after {pause:?}"
             ));
             continue;
         }
-        pause = arguments.pause;
+        // A pause that was long enough once is taken from then on.
+        pause = pause.max(arguments.pause);
         search.add(number, verdict);
         done.search = Some(find.found(&search));
     }
