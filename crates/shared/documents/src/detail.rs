@@ -414,9 +414,8 @@ pub struct Direction {
     /// The source of arrival times.
     #[serde(default)]
     pub arrival: Arrival,
-    /// The gaps between frames, if they were paced. With several cores these are the gaps between the frames
-    /// of each core; counts are those of all cores, and percentiles those of the worst core. Of a port that
-    /// sends in several directions, the first direction has the gaps of all its frames, and `lateness`, too.
+    /// The gaps between frames, if they were paced; with several cores those of the whole schedule. Of a port
+    /// that sends in several directions, the first direction has the gaps and the lateness of all its frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
     /// How late frames were sent; only where late frames are sent, too.

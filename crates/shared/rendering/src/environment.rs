@@ -80,8 +80,12 @@ fn facts(e: &Environment) -> Vec<(String, String)> {
 
 /// The line rate of all directions.
 fn line_rate(e: &Environment, pps: f64) -> String {
-    let both = if e.bidirectional { ", of both directions together" } else { "" };
-    format!("{pps:.1} frames per second{both}")
+    let together = match e.testbed.len() {
+        0..=2 if e.bidirectional => ", of both directions together",
+        0..=2 => "",
+        _ => ", of all sending ports together",
+    };
+    format!("{pps:.1} frames per second{together}")
 }
 
 /// The frames, and their size without FCS in words.

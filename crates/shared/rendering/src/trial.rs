@@ -200,7 +200,7 @@ fn streams(trial: &DetailedTrial) -> Markup {
     ];
     markup! {
         @for way in trial.directions.iter().filter(|way| !way.streams.is_empty()) {
-            p.hint { "From " (way.from) ":" }
+            p.hint { "From " (sentences::from(trial, way)) ":" }
             div.scroll { table {
                 thead { tr { @for name in names { th scope="col" { (name) } } } }
                 tbody { @for it in &way.streams {

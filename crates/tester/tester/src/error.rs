@@ -72,8 +72,8 @@ pub enum Error {
     NoReplay(String),
     /// A stream cannot be added to a trial.
     #[error(
-        "{0}: no stream can be added to its port in this trial: the port sends no stream from the beginning on, sends \
-        the most possible ones, or the trial has not begun"
+        "{0}: no stream can be added to its port: the port has sent no stream from the beginning of the trial on, \
+        has the most possible streams, or the trial has not begun or has ended"
     )]
     NoMoreStreams(String),
     /// A stream has no frames.
@@ -108,7 +108,9 @@ pub enum Error {
     #[error("{0} is not possible between more than two ports")]
     SeveralPorts(&'static str),
     /// A stream goes from a port to itself, or there is no such port.
-    #[error("{name} goes from port {from} to port {to}, and there are {ports} ports: give two of them")]
+    #[error(
+        "{name} goes from port {from} to port {to}, and there are {ports} ports: give two different ones"
+    )]
     NoSuchPorts {
         /// The name of the stream.
         name: String,

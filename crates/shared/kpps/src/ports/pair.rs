@@ -292,6 +292,17 @@ impl Ports {
         let traffic = pair.traffic.chosen(&[]);
         let ends = traffic.ends_of_mesh(ports, &pair.ips, &pair.gateway);
         let ends = ends.map_err(|why| Failure::Input(format!("--ips: {why}")))?;
+        let is_ipv4 = ends.iter().all(|end| end.ips.first().is_ipv4());
+        if traffic.ipv6 && is_ipv4 {
+            return Err(Failure::Input(
+                "--ipv6 chooses usual addresses: with --ips give IPv6 ones there".into(),
+            ));
+        }
+        if let Some(other) = pair.gateway.iter().find(|gateway| gateway.is_ipv4() != is_ipv4) {
+            return Err(Failure::Input(format!(
+                "--gateway: {other} is of another IP version than the ports' addresses: give one version"
+            )));
+        }
         let read = |path| read_streams(path, ports);
         let streams = pair.streams.as_deref().map(read).transpose().map_err(Failure::Input)?;
         Ok(Self { specs, traffic, ends, streams: streams.unwrap_or_default(), pair, options })

@@ -17,7 +17,8 @@ fn directions(trial: &DetailedTrial) -> String {
         return text;
     }
     let lossy = all.iter().filter(|direction| direction.fate.lost > 0).count();
-    let _ = writeln!(text, "{} directions: {lossy} lost frames", all.len());
+    let directions = if all.len() == 1 { "direction" } else { "directions" };
+    let _ = writeln!(text, "{} {directions}: {lossy} lost frames", all.len());
     let mut shown: Vec<&Direction> = all.iter().collect();
     if all.len() > SHOWN_STREAMS {
         shown.sort_by_key(|direction| std::cmp::Reverse((direction.fate.lost, direction.fate.reordered)));

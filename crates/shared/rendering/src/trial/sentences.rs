@@ -113,10 +113,14 @@ pub(super) fn capture_all(capture: &FullCapture) -> String {
     format!("{} has {} frames of both ports, each with its verdict{more}", capture.file, capture.frames)
 }
 
-/// The origin of the latencies' times of arrival, and whether both ports have one clock. `None` without
+/// The origin of the latencies' times of arrival, and whether all ports have one clock. `None` without
 /// ports: virtual time has one clock.
 pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
-    let clock = if trial.clocks.is_none() { ", one clock at both ports" } else { "" };
+    let clock = match (&trial.clocks, trial.environment.testbed.len()) {
+        (Some(_), _) => "",
+        (None, 0..=2) => ", one clock at both ports",
+        (None, _) => ", one clock at all ports",
+    };
     let by = |by| match by {
         ArrivalBy::Program => "by the program",
         ArrivalBy::Kernel => "by the kernel",
@@ -125,6 +129,7 @@ pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
     match &all[..] {
         [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
             all.sort_unstable();
+            all.dedup();
             let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
             Some(format!("arrival {}{clock}", each.collect::<Vec<_>>().join(", ")))
         }
@@ -142,7 +147,11 @@ pub(super) fn clocks_set(trial: &DetailedTrial) -> Vec<String> {
             direction.to
         ))
     };
-    trial.directions.iter().filter_map(set).collect()
+    let mut all: Vec<String> = trial.directions.iter().filter_map(set).collect();
+    // A port that receives in several directions has one clock.
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The frames of a trial: their size, or the capture that they are of.

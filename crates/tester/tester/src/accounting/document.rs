@@ -2,7 +2,7 @@
 
 use crate::judging::losses::{Losses, Lost};
 use crate::judging::playback::Playback;
-use crate::judging::received::{OfFlow, OfStream};
+use crate::judging::received::{Findings, OfFlow, OfStream};
 use crate::running::streams::Stream;
 use crate::running::test_port::OfCore;
 use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
@@ -226,7 +226,12 @@ fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
     doubts.extend(late(result, outcome));
     let frames = outcome.directions.iter().map(|direction| direction.either).sum();
     doubts.extend((frames > 0).then_some(Doubt::Either { frames }));
-    doubts.extend(outcome.directions.iter().flat_map(|direction| direction.received.findings.doubts()));
+    let findings = outcome.directions.iter().map(|direction| &direction.received.findings);
+    match outcome.directions.len() {
+        0..=2 => doubts.extend(findings.flat_map(Findings::doubts)),
+        // Not one for each pair of many ports.
+        _ => doubts.extend(findings.cloned().reduce(Findings::and).iter().flat_map(Findings::doubts)),
+    }
     let misses = |(place, frames): (&String, &u64)| {
         // As the kernel names its counter and its reason.
         let place = place.split_once(" rx_otherhost").or_else(|| place.split_once(" otherhost"))?.0;

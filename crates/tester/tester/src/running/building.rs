@@ -52,7 +52,7 @@ impl StreamBuilder {
         frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })
     }
 
-    /// A stream that follows others, of which it is the `n`th.
+    /// A stream that is added as the `n`th while others are sent, and waits to be started.
     ///
     /// # Errors
     /// [`frames`](Self::frames).
@@ -60,7 +60,8 @@ impl StreamBuilder {
         let frames = self.frames(stream)?;
         let is_whole = u64::from(frames.flows()) <= u64::from(MOST_FLOWS) / 16;
         let frames = if is_whole { frames } else { frames.in_one_flow() };
-        Ok(self.build(n, stream, stream.pps(), frames))
+        let BuiltStream { plan, room } = self.build(n, stream, stream.pps(), frames);
+        Ok(BuiltStream { plan: StreamPlan { waits: true, ..plan }, room })
     }
 
     /// The `n`th stream at this rate in frames per second, with its frames.

@@ -66,7 +66,8 @@ impl Traffic {
     /// gateways, as far as there are any.
     ///
     /// # Errors
-    /// Too few addresses, two equal ones, or different versions of IP; in one line.
+    /// Too few addresses, two equal ones, or different versions of IP; in one line. The versions of gateways
+    /// are not checked.
     pub fn ends_of_mesh(
         &self,
         ports: usize,
@@ -83,7 +84,7 @@ impl Traffic {
             count => return Err(format!("{count} addresses for {ports} ports: give one for each port")),
         };
         let first_is_v4 = ips.first().is_some_and(IpAddr::is_ipv4);
-        if let Some(other) = ips.iter().chain(gateways).find(|ip| ip.is_ipv4() != first_is_v4) {
+        if let Some(other) = ips.iter().find(|ip| ip.is_ipv4() != first_is_v4) {
             return Err(format!(
                 "{other} is of another IP version than the first port's address: give one version"
             ));

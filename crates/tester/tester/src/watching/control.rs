@@ -152,14 +152,18 @@ impl StreamControl {
     /// [snapshot](Self::snapshot) before the start waits until the receiver expects the stream.
     ///
     /// # Errors
-    /// [`Error::NoMoreStreams`] if its port sends no stream from the beginning on, or too many, or if the
-    /// trial has not begun; [`Error::Stream`].
+    /// [`Error::NoSuchPorts`]; [`Error::NoMoreStreams`] if its port sends no stream from the beginning on, or
+    /// too many, or if the trial has not begun or has ended; [`Error::Stream`].
     pub fn add(&self, stream: &Stream) -> Result<usize, Error> {
-        let from = stream.from.min(1);
+        let (name, from, to) = (stream.name.clone(), stream.from, stream.to);
+        if !matches!((from, to), (0, 1) | (1, 0)) {
+            return Err(Error::NoSuchPorts { name, from: from + 1, to: to + 1, ports: 2 });
+        }
+        let has_ended = self.ends() || self.is_over.load(Ordering::Acquire);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let builders = self.builders.lock().unwrap_or_else(PoisonError::into_inner);
         let index = places.iter().filter(|place| place.0 == from).count();
-        let builder = builders[from].as_ref().filter(|_| index < MOST_STREAMS);
+        let builder = builders[from].as_ref().filter(|_| index < MOST_STREAMS && !has_ended);
         let builder = builder.ok_or_else(|| Error::NoMoreStreams(stream.name.clone()))?;
         let built = builder.another(index, stream)?;
         let plan = Arc::new(built.plan.clone());
@@ -323,7 +327,11 @@ mod tests {
     fn streams_are_added_behind_the_others() {
         let stream = |from| {
             let text = "[[stream]]\nload = \"1kpps\"\nheaders = \"ethernet/ipv4/udp\"";
-            Stream { from, ..crate::running::streams::parse_streams(text, 2).unwrap().remove(0) }
+            Stream {
+                from,
+                to: 1 - from,
+                ..crate::running::streams::parse_streams(text, 2).unwrap().remove(0)
+            }
         };
         let control = StreamControl::new([0, 1, 0], true);
         assert!(control.add(&stream(0)).unwrap_err().to_string().contains("no stream can be added"));
@@ -347,6 +355,12 @@ mod tests {
         control.pause(&[3]);
         assert_eq!(control.changes(0), [Change::Add(plan.clone().into()), Change::Pause(2)]);
         assert!(control.new_streams(0).is_empty() && control.changes(1).is_empty());
+        for (from, to) in [(0, 0), (0, 2), (3, 1)] {
+            let said = control.add(&Stream { to, ..Stream { from, ..stream(0) } }).unwrap_err().to_string();
+            assert!(said.contains("give two different ones"), "{said}");
+        }
+        control.end();
+        assert!(control.add(&stream(0)).unwrap_err().to_string().contains("has ended"));
     }
 
     /// The sender is asked after the receiver has answered, and the last counts stay.

@@ -102,7 +102,7 @@ impl<'a> Report<'a> {
         self.all.state
     }
 
-    /// The port's index: 0 or 1.
+    /// The port's index.
     pub fn at(&self) -> usize {
         self.all.at
     }

@@ -160,7 +160,8 @@ impl TrialState {
         match self.only_receiver(at) {
             Some(to) => self.owes(to, frames),
             None => {
-                self.routes[at].iter().zip(self.sent_of(at)).for_each(|(to, frames)| self.owes(*to, frames))
+                let known = self.known_of(at).unwrap_or_default();
+                self.routes[at].iter().zip(known).for_each(|(to, frames)| self.owes(*to, frames))
             }
         }
         if self.sending.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -200,20 +201,24 @@ impl TrialState {
 
     /// The frames of each stream that an end has sent, once it has sent all.
     pub fn sent_of(&self, at: usize) -> Vec<u64> {
-        let all = self.of_streams.lock().unwrap_or_else(PoisonError::into_inner);
-        match all.get(at) {
-            Some(streams) if !streams.is_empty() => streams.clone(),
-            _ => vec![self.sent(at).unwrap_or(0)],
-        }
+        self.known_of(at).unwrap_or_else(|| vec![self.sent(at).unwrap_or(0)])
     }
 
-    /// The frames of each stream that an end has sent to another one, once it has sent all.
+    /// The frames of each stream that an end has sent; `None` if it has not reported them. An end that failed
+    /// never does.
+    fn known_of(&self, at: usize) -> Option<Vec<u64>> {
+        let all = self.of_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(at).filter(|streams| !streams.is_empty()).cloned()
+    }
+
+    /// The frames of each stream that an end has sent to another one, once it has sent all. Nothing if it is
+    /// not known to which of several ends they went.
     pub(crate) fn sent_to(&self, from: usize, to: usize) -> Vec<u64> {
-        let all = self.sent_of(from);
-        match self.only_receiver(from) {
-            Some(_) => all,
-            None => self.routes[from].iter().zip(all).filter(|it| *it.0 == to).map(|it| it.1).collect(),
+        if self.only_receiver(from).is_some() {
+            return self.sent_of(from);
         }
+        let known = self.known_of(from).unwrap_or_default();
+        self.routes[from].iter().zip(known).filter(|it| *it.0 == to).map(|it| it.1).collect()
     }
 
     /// Records the frames that each core of an end has sent of its only stream, before the end reports that

@@ -78,6 +78,8 @@ fn options_of_two_ports_are_refused() {
         (&["--ips", "10.0.0.1,10.0.0.2,10.0.0.1"], "--ips: two ports have the address 10.0.0.1"),
         (&["--ips", "10.0.0.1,10.0.0.2,::1"], "--ips: ::1 is of another IP version"),
         (&["--gateway", "10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4"], "--gateway takes at most 3"),
+        (&["--gateway", "::1"], "--gateway: ::1 is of another IP version"),
+        (&["--ipv6", "--ips", "10.0.0.1,10.0.0.2,10.0.0.3"], "--ipv6 chooses usual addresses"),
     ] {
         let output = net.kpps(&[&TRIAL[..], &["--load", "1kpps"], words].concat());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
