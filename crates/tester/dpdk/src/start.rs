@@ -114,7 +114,8 @@ fn prefix() -> String {
 /// DPDK starts from it may use the CPUs of this thread.
 fn begin(adapter: &'static Adapter, given: &[String]) -> Result<(), Error> {
     // It would print its help, and end this process.
-    if given.iter().any(|word| word == "-h" || word == "--help") {
+    let asks_for_help = |word: &String| matches!(word.trim_start_matches('-'), "h" | "help");
+    if given.iter().any(asks_for_help) {
         return Err(Error::Start("its help is shown by its own programs, as dpdk-testpmd".into()));
     }
     let cpus = rustix::thread::sched_getaffinity(None).unwrap_or_default();
