@@ -14,8 +14,26 @@ const LIMIT_NS: u64 = 2_000_000;
 /// Half a management clock, in ns.
 const HALF_CLOCK_NS: u64 = 1_000;
 
-/// How long the firmware may use MDIO, in ns.
+/// How long the firmware may use MDIO or a semaphore, and the time between two questions for it, in ns.
 const OWNER_LIMIT_NS: u64 = 20_000_000;
+const OWNER_STEP_NS: u64 = 1_000_000;
+
+/// Asks the firmware for something until it has given it.
+fn ask_firmware<P: Platform>(
+    platform: &P,
+    what: &'static str,
+    mut is_given: impl FnMut() -> Result<bool, Error>,
+) -> Result<(), Error> {
+    let mut waited = 0;
+    while !is_given()? {
+        if waited >= OWNER_LIMIT_NS {
+            return Err(Error::Timeout(what));
+        }
+        platform.wait_ns(OWNER_STEP_NS);
+        waited += OWNER_STEP_NS;
+    }
+    Ok(())
+}
 
 /// Takes MDIO from the firmware, on chips that share it. The bit of EXTCNF_CTRL sticks once the firmware has
 /// released MDIO.
@@ -26,18 +44,10 @@ pub(crate) fn own_mdio<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip: Ch
     if chip.has_advanced() {
         return lock_phy(platform, regs);
     }
-    let mut waited = 0;
-    while regs.modify(reg::EXTCNF_CTRL, 0, extcnf::MDIO_SW_OWNERSHIP).is_ok() {
-        if regs.get(reg::EXTCNF_CTRL)? & extcnf::MDIO_SW_OWNERSHIP != 0 {
-            return Ok(());
-        }
-        if waited >= OWNER_LIMIT_NS {
-            return Err(Error::Timeout("MDIO from the firmware"));
-        }
-        platform.wait_ns(1_000_000);
-        waited += 1_000_000;
-    }
-    Err(Error::Gone)
+    ask_firmware(platform, "MDIO from the firmware", || {
+        regs.modify(reg::EXTCNF_CTRL, 0, extcnf::MDIO_SW_OWNERSHIP)?;
+        Ok(regs.get(reg::EXTCNF_CTRL)? & extcnf::MDIO_SW_OWNERSHIP != 0)
+    })
 }
 
 /// Gives MDIO back to the firmware.
@@ -63,27 +73,22 @@ fn change_locks<P: Platform>(
     regs: &Regs<P::Regs>,
     change: impl FnOnce(u32) -> u32,
 ) -> Result<u32, Error> {
-    let step = (1_000_000, OWNER_LIMIT_NS);
+    let step = (OWNER_STEP_NS, OWNER_LIMIT_NS);
     // A read that returns 0 takes the first semaphore.
     regs.wait(platform, reg::SWSM, (swsm::SMBI, 0), step, "the semaphore of other drivers")?;
-    let mut waited = 0;
-    loop {
+    let taken = ask_firmware(platform, "the semaphore of the firmware", || {
         // The bit sticks once the firmware has released its semaphore.
         regs.write(reg::SWSM, swsm::SMBI | swsm::SWESMBI);
-        if regs.get(reg::SWSM)? & swsm::SWESMBI != 0 {
-            break;
-        }
-        if waited >= OWNER_LIMIT_NS {
-            regs.write(reg::SWSM, 0);
-            return Err(Error::Timeout("the semaphore of the firmware"));
-        }
-        platform.wait_ns(1_000_000);
-        waited += 1_000_000;
-    }
-    let locks = regs.get(igb::SW_FW_SYNC)?;
-    regs.write(igb::SW_FW_SYNC, change(locks));
+        Ok(regs.get(reg::SWSM)? & swsm::SWESMBI != 0)
+    });
+    let locks = taken.and_then(|()| {
+        let locks = regs.get(igb::SW_FW_SYNC)?;
+        regs.write(igb::SW_FW_SYNC, change(locks));
+        Ok(locks)
+    });
+    // Both semaphores are free again, whatever happened.
     regs.write(reg::SWSM, 0);
-    Ok(locks)
+    locks
 }
 
 /// Locks the PHY of an 82576, once the firmware has released it. A driver's lock that is set already was left
@@ -91,18 +96,10 @@ fn change_locks<P: Platform>(
 fn lock_phy<P: Platform>(platform: &P, regs: &Regs<P::Regs>) -> Result<(), Error> {
     let lock = phy_lock(regs)?;
     let firmware = lock << igb::sync::FIRMWARE_SHIFT;
-    let mut waited = 0;
-    loop {
+    ask_firmware(platform, "the PHY from the firmware", || {
         let take = |locks| if locks & firmware == 0 { locks | lock } else { locks };
-        if change_locks(platform, regs, take)? & firmware == 0 {
-            return Ok(());
-        }
-        if waited >= OWNER_LIMIT_NS {
-            return Err(Error::Timeout("the PHY from the firmware"));
-        }
-        platform.wait_ns(1_000_000);
-        waited += 1_000_000;
-    }
+        Ok(change_locks(platform, regs, take)? & firmware == 0)
+    })
 }
 
 /// The 82543's management data (2) and clock (3) on software-defined pins: values and directions.
