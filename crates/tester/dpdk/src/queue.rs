@@ -162,13 +162,20 @@ impl Queue {
         (burst.end - burst.filled) as usize
     }
 
-    /// Queued frames that the device has not taken, and their bytes.
+    /// Queued frames that the device has not taken.
     #[inline]
-    pub fn queued(&self) -> (usize, u64) {
+    pub fn queued(&self) -> usize {
         // SAFETY: as in `sending`; nobody changes the burst while it is borrowed.
         let burst = unsafe { self.sending.as_ref() };
+        (burst.filled - burst.first) as usize
+    }
+
+    /// The bytes of these frames, without FCS.
+    pub fn queued_bytes(&self) -> u64 {
+        // SAFETY: as in `queued`.
+        let burst = unsafe { self.sending.as_ref() };
         let slots = burst.slots.get(burst.first as usize..burst.filled as usize).unwrap_or_default();
-        (slots.len(), slots.iter().map(|slot| u64::from(slot.bytes)).sum())
+        slots.iter().map(|slot| u64::from(slot.bytes)).sum()
     }
 
     /// Queues a copy of a frame without FCS. Returns whether there was space for it.

@@ -35,8 +35,8 @@ pub enum Spec {
 /// The drivers of DPDK that use an interface of the kernel.
 const ON_INTERFACES: [&str; 3] = ["net_af_packet", "net_af_xdp", "net_pcap"];
 
-/// The name of a device, without its arguments.
-fn name(device: &str) -> &str {
+/// The name of a device of DPDK, without its arguments.
+pub(crate) fn device_name(device: &str) -> &str {
     device.split(',').next().unwrap_or(device)
 }
 
@@ -53,7 +53,7 @@ impl Spec {
     /// DPDK.
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Dpdk(device), Self::Dpdk(other)) => name(device) == name(other),
+            (Self::Dpdk(device), Self::Dpdk(other)) => device_name(device) == device_name(other),
             _ => self.includes(other) || other.includes(self),
         }
     }

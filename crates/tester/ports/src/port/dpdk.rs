@@ -6,6 +6,7 @@
 use super::attached::{Attached, HEADER, VLAN, fits};
 use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
 use crate::Spec;
+use crate::spec::device_name;
 use kpps_dpdk::{Info, Queue, Statistics};
 use kpps_linux::{Interface, pci};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
@@ -58,7 +59,7 @@ impl DpdkPort {
         let interface = || spec.interface().map(Interface::find).transpose().map_err(Refused::System);
         interface()?;
         let queues = kpps_dpdk::open(name, queues, promiscuous).map_err(Refused::Dpdk)?;
-        let is_card = name.split(',').next().is_some_and(|address| address.parse::<pci::Address>().is_ok());
+        let is_card = device_name(name).parse::<pci::Address>().is_ok();
         let port = |queue: Queue| {
             let info = queue.device().info();
             let room = info.room.min(info.mtu + HEADER);
@@ -66,7 +67,7 @@ impl DpdkPort {
             let mut port = Self {
                 attached: attached.transpose().map_err(Refused::System)?,
                 is_card,
-                before: queue.device().statistics().filter(|_| queue.number() == 0),
+                before: (queue.number() == 0).then(|| queue.device().statistics()).flatten(),
                 queue,
                 link: Link::default(),
                 pool: pool.clone(),
@@ -119,7 +120,7 @@ impl Wake for DpdkPort {
         None
     }
     fn wants_to_send(&self) -> bool {
-        self.queue.queued().0 > 0
+        self.queue.queued() > 0
     }
     fn signals_tx_space(&self) -> bool {
         false
@@ -211,7 +212,7 @@ impl Port for DpdkPort {
 
     /// Frames that the device has taken are in its ring, and not counted here.
     fn in_flight(&mut self) -> usize {
-        self.queue.queued().0
+        self.queue.queued()
     }
 
     fn woken(&mut self) -> Result<(), Trouble> {
@@ -226,10 +227,9 @@ impl Port for DpdkPort {
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
-        let (queued, bytes) = self.queue.queued();
         let mut counters = self.counters;
-        counters.sent -= queued as u64;
-        counters.sent_bytes -= bytes;
+        counters.sent -= self.queue.queued() as u64;
+        counters.sent_bytes -= self.queue.queued_bytes();
         // The device's counters are those of all queues, and belong to the port of the first one.
         if self.queue.number() > 0 {
             (counters.missed, counters.no_buffer) = (Some(0), Some(0));
@@ -255,7 +255,7 @@ impl Port for DpdkPort {
     }
 
     fn frames(&self) -> (u64, u64) {
-        (self.counters.received, self.counters.sent - self.queue.queued().0 as u64)
+        (self.counters.received, self.counters.sent - self.queue.queued() as u64)
     }
 
     fn refresh_link(&mut self) -> Result<(), Trouble> {
