@@ -278,11 +278,6 @@ impl Timetables {
         Self { pps: streams.iter().map(|stream| stream.plan.pps).sum(), streams, factor: 1.0 }
     }
 
-    /// The number of streams.
-    pub(super) fn len(&self) -> usize {
-        self.streams.len()
-    }
-
     /// When a frame of a stream is due; `None` behind the last one. Its frames must be asked for in their
     /// order.
     #[inline]

@@ -390,13 +390,6 @@ impl Schedule for Many {
     fn change(&mut self, now: Duration, changes: &[Change], _: Option<Duration>) {
         // Frames that are due by now stay due.
         self.collect(ps(now.as_secs_f64()));
-        for change in changes {
-            if let Change::Add(plan) = change {
-                self.due.push(0);
-                self.is_counted.push(plan.count.is_some());
-            }
-        }
-        let mut added = self.tables.len();
         let mut has_changed = vec![false; self.due.len()];
         for change in changes {
             if let Change::Stop(stream) = *change {
@@ -409,9 +402,11 @@ impl Schedule for Many {
                 | Change::Rate(stream, _)
                 | Change::Pause(stream)
                 | Change::Resume(stream) => Some(*stream),
-                Change::Add(_) => {
-                    added += 1;
-                    Some(added - 1)
+                Change::Add(plan) => {
+                    self.due.push(0);
+                    self.is_counted.push(plan.count.is_some());
+                    has_changed.push(false);
+                    Some(has_changed.len() - 1)
                 }
             };
             match stream {
