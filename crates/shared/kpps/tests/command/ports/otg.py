@@ -604,6 +604,16 @@ def station_flow(config, name, kind, senders, receivers, mode="mesh", packets=90
     return flow
 
 
+def neighbors_of_stations():
+    """The neighbours of IPv4 that the stations know once they are started."""
+    control = api.control_state()
+    control.protocol.all.state = "start"
+    api.set_control_state(control)
+    request = api.states_request()
+    request.choice = "ipv4_neighbors"
+    return api.get_states(request).ipv4_neighbors
+
+
 def several_stations():
     """Devices with several interfaces and addresses of both versions of IP, behind a router."""
     config = two_ports()
@@ -626,14 +636,10 @@ def several_stations():
     udp_flow(bad, "f", 128, 100)
     assert refuses(api.set_config, bad)[0] == 500
     answer_pings()
-    control = api.control_state()
-    control.protocol.all.state = "start"
-    api.set_control_state(control)
-    request = api.states_request()
-    request.choice = "ipv4_neighbors"
-    four = sorted((it.ethernet_name, it.ipv4_address) for it in api.get_states(request).ipv4_neighbors)
+    four = sorted((it.ethernet_name, it.ipv4_address) for it in neighbors_of_stations())
     gateways = {"ea": 18, "ea2": 18, "eb": 18, "ec": 19}
     assert four == [(name, f"198.{net}.0.254") for name, net in gateways.items()], four
+    request = api.states_request()
     request.choice, request.ipv6_neighbors.ethernet_names = "ipv6_neighbors", ["ea", "ed"]
     six = sorted((it.ethernet_name, it.ipv6_address) for it in api.get_states(request).ipv6_neighbors)
     assert six == [("ea", "2001:2:0:18::fe"), ("ed", "2001:2:0:19::fe")], six
@@ -693,12 +699,7 @@ def vlan_stations():
     capture = config.captures.capture(name="c")[-1]
     capture.port_names, capture.format = ["p2"], "pcap"
     api.set_config(config)
-    control = api.control_state()
-    control.protocol.all.state = "start"
-    api.set_control_state(control)
-    request = api.states_request()
-    request.choice = "ipv4_neighbors"
-    found = {it.ethernet_name: it.link_layer_address[-2:] for it in api.get_states(request).ipv4_neighbors}
+    found = {it.ethernet_name: it.link_layer_address[-2:] for it in neighbors_of_stations()}
     assert found == {"etwin": "04", "ea": "03", "eb": "02", "eother": "01"}, found
     control = api.control_state()
     control.port.capture.state = "start"
@@ -771,12 +772,7 @@ def stations():
     flow.packet[1].src.value, flow.packet[1].dst.value = "198.18.0.7", "198.19.0.7"
     flow.rate.pps, flow.duration.fixed_packets.packets, flow.metrics.enable = 200, 100, True
     api.set_config(config)
-    control = api.control_state()
-    control.protocol.all.state = "start"
-    api.set_control_state(control)
-    request = api.states_request()
-    request.choice = "ipv4_neighbors"
-    neighbors = {it.ethernet_name: it for it in api.get_states(request).ipv4_neighbors}
+    neighbors = {it.ethernet_name: it for it in neighbors_of_stations()}
     assert set(neighbors) == {"e0", "e1"} and neighbors["e0"].ipv4_address == "198.18.0.254", neighbors
     transmit("start")
     until("through", lambda: metrics()["f"].transmit == "stopped")

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
+/// Where a client reaches a server, and by which transport.
+const TRANSPORTS: [(&str, &str); 2] = [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")];
+
 /// How long a server may take to start, on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -73,7 +76,7 @@ fn flows_are_counted_to_the_frame() {
 fn flows_change_while_others_are_sent() {
     let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
     let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
-    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+    for (location, transport) in TRANSPORTS {
         let before = ["a", "b"].map(|port| net.sent(port));
         let out = client(&net, &server, &python, [location, transport, "changes_while_sending"]);
         let sent: Vec<u64> = out.split_whitespace().map(|word| word.parse().unwrap()).collect();
@@ -86,7 +89,7 @@ fn flows_change_while_others_are_sent() {
 fn counts_and_pauses_are_those_of_the_models() {
     let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
     let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
-    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+    for (location, transport) in TRANSPORTS {
         client(&net, &server, &python, [location, transport, "counts_stay"]);
         client(&net, &server, &python, [location, transport, "pauses"]);
     }
@@ -211,7 +214,7 @@ fn a_port_has_several_stations() {
     router.run("echo 1 > /proc/sys/net/ipv6/conf/all/forwarding");
     // The port of another location does not exist.
     let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051", "--port", "eth3=packet:c"]);
-    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+    for (location, transport) in TRANSPORTS {
         client(&net, &server, &python, [location, transport, "several_stations", router.name()]);
     }
 }
@@ -220,7 +223,7 @@ fn a_port_has_several_stations() {
 fn stations_are_in_vlans() {
     let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
     let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
-    for (location, transport) in [("http://127.0.0.1:8443", "http"), ("127.0.0.1:40051", "grpc")] {
+    for (location, transport) in TRANSPORTS {
         client(&net, &server, &python, [location, transport, "vlan_stations"]);
     }
 }
