@@ -4,7 +4,7 @@ use crate::{Error, Host, Security, connect};
 use kpps_ports::Spec;
 use kpps_ports::port::{AnyPort, Options};
 use kpps_tester::observe::Scope;
-use kpps_tester::{LocalHost, LocalPort, Site, TestPort, interface};
+use kpps_tester::{LocalHost, LocalPort, Site, TestPort};
 
 /// Two ports, and the hosts that they belong to.
 pub type Pair = (Vec<Box<dyn TestPort>>, Vec<Site>);
@@ -26,7 +26,7 @@ pub fn pair(
     let mut sites: Vec<Site> = Vec::new();
     let local: Vec<_> = [0, 1].into_iter().filter(|&at| hosts[at].is_none()).collect();
     if !local.is_empty() || !scopes.is_empty() {
-        let own: Vec<_> = local.iter().filter_map(|&at| interface(&specs[at])).collect();
+        let own: Vec<_> = local.iter().filter_map(|&at| specs[at].interface().map(str::to_owned)).collect();
         let host = LocalHost::around(&own, scopes)?;
         sites.push(Site { name: None, host: Box::new(host), ports: local });
     }
@@ -37,7 +37,8 @@ pub fn pair(
             return Ok(Box::new(LocalPort::new(spec, port)?));
         };
         let other = Some(1 - at).filter(|&other| hosts[other] == hosts[at]);
-        let others: Vec<_> = other.and_then(|other| interface(&specs[other])).into_iter().collect();
+        let others: Vec<_> =
+            other.and_then(|other| specs[other].interface()).map(str::to_owned).into_iter().collect();
         let (port, there) = connect(host, spec, options, &others, security).map_err(agent)?;
         let name = Some(host.to_string());
         match sites.iter_mut().find(|site| site.name == name) {

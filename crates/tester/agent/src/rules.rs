@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 use kpps_ports::Spec;
-use kpps_tester::{Allowed, interface};
+use kpps_tester::Allowed;
 use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -116,10 +116,10 @@ impl Rules {
     /// Whether an interface belongs to a port that may be used.
     pub fn may_be_seen(&self, name: &str) -> bool {
         self.ports.iter().any(|kind| match kind {
-            Kind::One(spec) => interface(spec).is_some_and(|own| own == name),
+            Kind::One(spec) => spec.interface() == Some(name),
             Kind::All(kind) => {
                 let port: Result<Spec, _> = format!("{kind}{name}").parse();
-                port.is_ok_and(|spec| interface(&spec).is_some_and(|own| own == name))
+                port.is_ok_and(|spec| spec.interface() == Some(name))
             }
         })
     }

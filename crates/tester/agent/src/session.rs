@@ -15,7 +15,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::{Shape, prefer};
 use kpps_ports::port::{AnyPort, Options, ready};
 use kpps_tester::clock::{Clock, Gain};
-use kpps_tester::{Host as _, LocalHost, LocalPort, Reported, Task, TestPort, TrialState, interface};
+use kpps_tester::{Host as _, LocalHost, LocalPort, Reported, Task, TestPort, TrialState};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
@@ -96,7 +96,8 @@ impl OpenPort {
             udp.meets_only(shared.rules.destinations.iter().map(|network| network.0).collect());
         }
         let port = LocalPort::new(&spec, port).map_err(|e| e.to_string())?.with_clock(shared.clock.clone());
-        let around: Vec<String> = interface(&spec).into_iter().chain(ask.others.iter().cloned()).collect();
+        let own = spec.interface().map(str::to_owned);
+        let around: Vec<String> = own.into_iter().chain(ask.others.iter().cloned()).collect();
         let host = LocalHost::around(&around, &[]).map_err(|e| e.to_string())?;
         let known = shared.responder.cookie().ok_or("this system provides no random numbers")?;
         let (parts, heard) = (Parts::default(), Vec::new());

@@ -167,7 +167,7 @@ impl PortPair {
 /// Whether a port is an end of a veth.
 #[cfg(target_os = "linux")]
 fn is_veth(spec: &Spec) -> bool {
-    let driver = kpps_tester::interface(spec).and_then(|name| kpps_linux::ethtool::driver(&name).ok());
+    let driver = spec.interface().and_then(|name| kpps_linux::ethtool::driver(name).ok());
     driver.as_deref() == Some("veth")
 }
 

@@ -114,6 +114,23 @@ pub enum AnyPort {
     Udp(Box<UdpPort>),
 }
 
+/// The value of one expression for a port with a [port for each core](super::CoresPort), whose kinds differ
+/// in their types only, and of another for other ports.
+#[macro_export]
+macro_rules! by_cores {
+    ($port:expr, $all:ident => $of_cores:expr, $other:pat => $of_other:expr) => {
+        match $port {
+            #[cfg(target_os = "linux")]
+            $crate::port::AnyPort::PacketCores($all) => $of_cores,
+            #[cfg(target_os = "linux")]
+            $crate::port::AnyPort::XdpCores($all) => $of_cores,
+            #[cfg(target_os = "linux")]
+            $crate::port::AnyPort::DpdkCores($all) => $of_cores,
+            $other => $of_other,
+        }
+    };
+}
+
 impl AnyPort {
     /// The chip, if it is a card.
     pub fn chip(&self) -> Option<Chip> {
@@ -135,15 +152,7 @@ impl AnyPort {
 
     /// The number of cores for which it has a port each.
     pub fn cores(&self) -> usize {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::PacketCores(all) => all.cores(),
-            #[cfg(target_os = "linux")]
-            Self::XdpCores(all) => all.cores(),
-            #[cfg(target_os = "linux")]
-            Self::DpdkCores(all) => all.cores(),
-            _ => 1,
-        }
+        by_cores!(self, all => all.cores(), _ => 1)
     }
 
     /// Whether frames of different flows may have overtaken each other in it: it polls several queues in

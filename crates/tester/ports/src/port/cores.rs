@@ -1,4 +1,4 @@
-//! A port of an interface for several cores: a port of its own for each core.
+//! A port of an interface, or of a device of DPDK, for several cores: a port of its own for each core.
 //!
 //! The kernel, or the card, gives all frames of a flow to the same core's port. Between trials one thread
 //! uses them all as one port: it receives from each in turn, and sends through the first. In a trial each
@@ -9,7 +9,7 @@ use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, Wake};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use std::io;
 
-/// The ports of several cores on one interface.
+/// The ports of several cores on one interface or device.
 #[derive(Debug)]
 pub struct CoresPort<P> {
     /// The port of the first core, which also sends between trials.

@@ -4,8 +4,8 @@
 //!   and interrupts.
 //! - [`XdpPort`] is an interface of the kernel, or a queue of it, through `AF_XDP`.
 //! - [`PacketPort`] is an interface of the kernel, through `AF_PACKET`.
-//! - [`CoresPort`] is such an interface on several cores, with a port of either kind for each core.
-//! - [`DpdkPort`] is a device that DPDK drives.
+//! - [`DpdkPort`] is a device that DPDK drives, or a queue of it.
+//! - [`CoresPort`] is one of the last three on several cores, with a port of its kind for each core.
 //! - [`UdpPort`] is a UDP socket, which needs no privilege.
 //! - [`AnyPort`] is any of them; [`open`] makes them from their names.
 //!

@@ -189,7 +189,7 @@ fn sent_bps(offer: &Offer, outcome: &Outcome, result: &Trial) -> BitRates {
         add(&offer.load.sizes, result.sent_pps);
     }
     for direction in &outcome.directions {
-        let streams = offer.streams_of((direction.from, direction.to)).zip(&direction.sent.of_streams);
+        let streams = offer.streams_of(direction.ends()).zip(&direction.sent.of_streams);
         streams.for_each(|((stream, _), sent)| add(&stream.sizes, *sent as f64 / result.seconds));
     }
     all
@@ -322,7 +322,7 @@ fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
             loss: losses.map(|losses| times_of(&losses, begun_ps, (begin, end))),
         }
     };
-    let streams = offer.streams_of((direction.from, direction.to));
+    let streams = offer.streams_of(direction.ends());
     streams.zip(&direction.received.streams).map(published).collect()
 }
 
@@ -360,7 +360,7 @@ fn probes(offer: &Offer, direction: &DirectionOutcome) -> Vec<Probe> {
         lost: of.missing(),
         latency_ns: latency(of),
     };
-    let streams = offer.streams_of((direction.from, direction.to)).zip(&direction.received.streams);
+    let streams = offer.streams_of(direction.ends()).zip(&direction.received.streams);
     streams.filter(|((stream, _), _)| stream.probe).map(published).collect()
 }
 

@@ -39,7 +39,7 @@ pub fn note_opened(specs: &[Spec]) {
     #[cfg(target_os = "linux")]
     for spec in specs {
         let port = spec.to_string();
-        let known = crate::accounting::host::environment(&[(&port, crate::interface(spec).as_deref())]);
+        let known = crate::accounting::host::environment(&[(&port, spec.interface())]);
         note_ports(known.into_iter().filter(|(name, _)| *name == port));
     }
     #[cfg(not(target_os = "linux"))]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The number of frames that a receiver has room for at first, of a stream whose number of frames is unknown.
 /// Receivers make more room by themselves.
-const ROOM: u64 = 1 << 20;
+pub(crate) const ROOM: u64 = 1 << 20;
 /// The same for each stream that is controlled.
 const ROOM_OF_CONTROLLED: u64 = 1 << 13;
 
@@ -28,9 +28,9 @@ pub(crate) struct StreamBuilder {
     pub trial: u32,
     /// How long the trial sends.
     pub length: Duration,
-    /// Whether they are controlled, and whether they wait to be started.
+    /// Whether they are controlled.
     pub is_controlled: bool,
-    /// See `is_controlled`.
+    /// Whether they wait to be started.
     pub waits: bool,
 }
 

@@ -18,10 +18,10 @@ impl Tester {
     /// [`Error::Calibration`].
     pub fn sender(&self, offer: &Offer, calibrations: &[PathBuf]) -> Result<Option<Sender>, Error> {
         let Rate::Pps(offered_pps) = offer.load.rate else { return Ok(None) };
-        let directions = offer.senders().len();
+        let senders = offer.senders().len();
         let (ceilings_pps, source): (Vec<f64>, _) = match calibrations {
             [] => return Ok(None),
-            files if files.len() == directions => {
+            files if files.len() == senders => {
                 let read = files
                     .iter()
                     .zip(self.names())
@@ -30,7 +30,7 @@ impl Tester {
                 (read.collect::<Result<_, _>>().map_err(Error::Calibration)?, names.join(", "))
             }
             _ => {
-                let what = format!("{directions} calibrations are needed here, one for each direction");
+                let what = format!("{senders} calibrations are needed here, one for each direction");
                 return Err(Error::Calibration(what));
             }
         };

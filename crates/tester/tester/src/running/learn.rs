@@ -143,7 +143,7 @@ pub(crate) fn next_hop(ends: &[End], to: &[Option<Mac>], (from, other): Directio
     }
 }
 
-/// The number of a direction among all those of its sender, for learning frames.
+/// The number of a direction among all directions between this number of ports, for learning frames.
 fn number((from, to): Direction, ports: usize) -> u64 {
     let other = if to > from { to - 1 } else { to };
     (from * (ports - 1) + other) as u64
@@ -208,12 +208,8 @@ pub(crate) fn learn(
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
             let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == PATH;
-            while receive_and_answer(
-                ports,
-                (ends, formats),
-                &mut |at, it| note_router(ends, &mut to, at, it),
-                &mut late,
-            )? && patience.lasts()
+            while receive_and_answer(ports, (ends, formats), &mut hear, &mut late)?
+                && patience.lasts()
                 && go_on()
             {
                 std::thread::sleep(QUIET);

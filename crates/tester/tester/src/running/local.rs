@@ -26,6 +26,7 @@ use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
+use kpps_ports::by_cores;
 use kpps_ports::port::run::{
     self, Aside, BUDGET, Beginning, Change, Glance, Near, PartTimetables, PlanPart, SendPlan, Starter,
     Steady, Watch, send_part_and_listen,
@@ -38,11 +39,6 @@ use std::time::{Duration, Instant};
 
 /// How often a receiver maintains its port, and how long it waits at most.
 pub(crate) const SLOW: Duration = Duration::from_millis(20);
-
-/// The kernel's interface of a port.
-pub fn interface(spec: &Spec) -> Option<String> {
-    spec.interface().map(str::to_owned)
-}
 
 /// A port of this process.
 pub struct LocalPort {
@@ -69,8 +65,8 @@ impl LocalPort {
         let mac = Mac(port.address()?);
         Ok(Self {
             name: spec.to_string(),
-            near: interface(spec).map(|name| Near::interface(&name)).unwrap_or_default(),
-            interface: interface(spec),
+            near: spec.interface().map(Near::interface).unwrap_or_default(),
+            interface: spec.interface().map(str::to_owned),
             mac,
             port: Attended::new(port),
             clock: Clock::here().clone(),
@@ -192,21 +188,11 @@ impl TestPort for LocalPort {
             is_alone: cores == 1,
             before: before.get(core).copied(),
         };
-        let works = match port {
-            #[cfg(target_os = "linux")]
-            AnyPort::PacketCores(all) => {
-                on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None))
-            }
-            #[cfg(target_os = "linux")]
-            AnyPort::XdpCores(all) => {
-                on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None))
-            }
-            #[cfg(target_os = "linux")]
-            AnyPort::DpdkCores(all) => {
-                on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None))
-            }
-            port => vec![core_work(port, &of_core(0), self.ring.take())],
-        };
+        let works = by_cores!(
+            port,
+            all => on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None)),
+            port => vec![core_work(port, &of_core(0), self.ring.take())]
+        );
         together(works, &parts, (task, state), &self.name)
     }
 }
@@ -320,20 +306,12 @@ fn captured(
 
 /// The counters of the port of each core.
 fn counters_of_cores(port: &mut AnyPort) -> Result<Vec<Counters>, Trouble> {
-    match port {
-        #[cfg(target_os = "linux")]
-        AnyPort::PacketCores(all) => all.parts().map(Port::counters).collect(),
-        #[cfg(target_os = "linux")]
-        AnyPort::XdpCores(all) => all.parts().map(Port::counters).collect(),
-        #[cfg(target_os = "linux")]
-        AnyPort::DpdkCores(all) => all.parts().map(Port::counters).collect(),
-        port => Ok(vec![port.counters()?]),
-    }
+    by_cores!(port, all => all.parts().map(Port::counters).collect(), port => Ok(vec![port.counters()?]))
 }
 
 /// Whether frames can pass the link of a port's interface now; `None` if the kernel does not know.
 pub fn is_link_up(spec: &Spec) -> Option<bool> {
-    is_running(&interface(spec)?)
+    is_running(spec.interface()?)
 }
 
 #[cfg(target_os = "linux")]

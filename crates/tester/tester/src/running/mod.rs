@@ -21,7 +21,7 @@ pub(crate) mod trial;
 pub use attend::send_one;
 pub use calibrate::calibrate;
 pub use learn::FlowPlan;
-pub use local::{LocalHost, LocalPort, interface, is_link_up};
+pub use local::{LocalHost, LocalPort, is_link_up};
 pub use retry::undisturbed;
 pub use run::{RunStart, all_arrived, app_run, offered, streams};
 pub use shape::{check as check_shape, shape};

@@ -1,5 +1,6 @@
 //! The streams of a trial, as a file describes them.
 
+use crate::error::Error;
 use crate::running::shape::shape;
 use kpps_frames::edits::Combine;
 use kpps_frames::ethernet::VLAN_BYTES;
@@ -48,6 +49,18 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Checks that it goes from one of this number of ports to another.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPorts`].
+    pub(crate) fn check_ports(&self, ports: usize) -> Result<(), Error> {
+        let (name, from, to) = (&self.name, self.from, self.to);
+        match from.max(to) >= ports || from == to {
+            true => Err(Error::NoSuchPorts { name: name.clone(), from: from + 1, to: to + 1, ports }),
+            false => Ok(()),
+        }
+    }
+
     /// Its rate in frames per second, with a gigabit link if the load is a share of one
     /// ([`on_link`](Self::on_link)).
     pub fn pps(&self) -> f64 {

@@ -155,10 +155,8 @@ impl StreamControl {
     /// [`Error::NoSuchPorts`]; [`Error::NoMoreStreams`] if its port sends no stream from the beginning on, or
     /// too many, or if the trial has not begun or has ended; [`Error::Stream`].
     pub fn add(&self, stream: &Stream) -> Result<usize, Error> {
-        let (name, from, to) = (stream.name.clone(), stream.from, stream.to);
-        if !matches!((from, to), (0, 1) | (1, 0)) {
-            return Err(Error::NoSuchPorts { name, from: from + 1, to: to + 1, ports: 2 });
-        }
+        stream.check_ports(2)?;
+        let from = stream.from;
         let has_ended = self.ends() || self.is_over.load(Ordering::Acquire);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let builders = self.builders.lock().unwrap_or_else(PoisonError::into_inner);

@@ -90,7 +90,7 @@ impl RunWatch {
     pub fn tell(&mut self, ports: &[Spec]) {
         #[cfg(target_os = "linux")]
         {
-            let interfaces = ports.iter().map(|port| crate::interface(port).unwrap_or_default());
+            let interfaces = ports.iter().map(|port| port.interface().unwrap_or_default().to_owned());
             self.teller = kpps_ports::told::Teller::start(interfaces).ok();
         }
         #[cfg(not(target_os = "linux"))]

@@ -23,10 +23,7 @@ impl Tester {
     /// Refuses streams between ports that do not exist, and what only two ports do.
     fn check_ports(&self, offer: &Offer) -> Result<(), Error> {
         let ports = self.ports.len();
-        let is_wrong = |stream: &&Stream| stream.from.max(stream.to) >= ports || stream.from == stream.to;
-        if let Some(Stream { name, from, to, .. }) = offer.streams.iter().find(is_wrong) {
-            return Err(Error::NoSuchPorts { name: name.clone(), from: from + 1, to: to + 1, ports });
-        }
+        offer.streams.iter().try_for_each(|stream| stream.check_ports(ports))?;
         let what = [
             (offer.streams.is_empty(), "a load without streams"),
             (offer.replay.is_some(), "a replay of a capture"),

@@ -19,7 +19,7 @@ use crate::accounting::provenance;
 use crate::capturing::ring::RingForm;
 use crate::error::Error;
 use crate::running::learn::{self, End, FlowPlan};
-use crate::running::local::{LocalHost, LocalPort, interface};
+use crate::running::local::{LocalHost, LocalPort};
 use crate::running::neighbours::Station;
 use crate::running::streams::{Stream, streams_line_pps};
 use crate::running::test_port::{Host, TestPort};
@@ -106,7 +106,7 @@ impl Tester {
         scopes: &[Scope],
     ) -> Result<Self, Error> {
         let specs = specs.into();
-        let own: Vec<_> = specs.iter().filter_map(interface).collect();
+        let own: Vec<_> = specs.iter().filter_map(Spec::interface).map(str::to_owned).collect();
         let host = LocalHost::around(&own, scopes)?;
         let open =
             |(spec, port)| -> Result<Box<dyn TestPort>, Error> { Ok(Box::new(LocalPort::new(spec, port)?)) };
@@ -186,7 +186,7 @@ impl Tester {
     /// Leaves the interfaces of these ports out of what is observed: copies of frames that a bridge floods
     /// there go to other trials, and are not lost there.
     pub fn leave_out(&mut self, others: &[Spec]) {
-        let interfaces: Vec<String> = others.iter().filter_map(interface).collect();
+        let interfaces: Vec<String> = others.iter().filter_map(Spec::interface).map(str::to_owned).collect();
         self.sites.iter_mut().for_each(|site| site.host.leave_out(&interfaces));
     }
 

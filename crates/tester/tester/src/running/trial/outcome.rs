@@ -79,6 +79,11 @@ pub struct DirectionOutcome {
 }
 
 impl DirectionOutcome {
+    /// The indices of the ports that send and receive.
+    pub(crate) fn ends(&self) -> (usize, usize) {
+        (self.from, self.to)
+    }
+
     /// Frames that were sent and did not come through. If the overflow is unknown, these frames are included.
     pub fn lost(&self) -> u64 {
         let came = self.received.arrived.received.saturating_add(self.overflow.unwrap_or(0));

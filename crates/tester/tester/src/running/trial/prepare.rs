@@ -5,7 +5,7 @@ use super::offer::Offer;
 use super::paths::{Paths, new_trial};
 use crate::clock::{Clocks, Reading};
 use crate::error::Error;
-use crate::running::building::{BuiltStream, StreamBuilder};
+use crate::running::building::{BuiltStream, ROOM, StreamBuilder};
 use crate::running::learn::{Direction, End};
 use crate::running::test_port::{Expect, ExpectedStream};
 use kpps_frames::Templates;
@@ -50,9 +50,6 @@ pub(super) struct Basis {
     /// The margin that receivers add to each latency.
     pub margin_ns: u64,
 }
-
-/// The number of frames that a receiver has room for, if the number of due frames is unknown.
-const ROOM: u64 = 1 << 20;
 
 impl Tester {
     /// Builds the frames of a trial over these paths, and reads the clocks.
