@@ -24,7 +24,7 @@
 #define CACHE 256
 /* Buffers beyond those in the rings of a port: frames that another port holds; and for each queue, in the
  * cache of its thread and in bursts. */
-#define SPARE 4096
+#define SPARE 3584
 #define SPARE_OF_QUEUE 512
 
 struct kpps_dpdk_queue {

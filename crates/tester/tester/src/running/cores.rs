@@ -6,7 +6,7 @@ use crate::judging::received::Received;
 use crate::judging::timeline::Timeline;
 use crate::running::test_port::{Done, OfCore, OfSender, SentFrames, Task};
 use crate::watching::state::TrialState;
-use kpps_ports::port::run::{Gaps, Got, PlanPart, pin_core};
+use kpps_ports::port::run::{Gaps, Got, PlanPart};
 use kpps_ports::port::{Counters, Trouble};
 use std::time::Duration;
 
@@ -65,14 +65,15 @@ impl CoreWork {
 }
 
 /// Does the work of each core on a thread of its own; the first core has this thread. `ports`: the port of
-/// each core.
+/// each core. Ports of several cores exist on Linux only.
+#[cfg(target_os = "linux")]
 pub(crate) fn on_threads<P: Send>(
     ports: impl IntoIterator<Item = P>,
     state: &TrialState,
     work: impl Fn(usize, P) -> CoreWork + Sync,
 ) -> Vec<CoreWork> {
     let work = |core, port| {
-        let _pinned = pin_core(core);
+        let _pinned = kpps_ports::port::run::pin_core(core);
         work(core, port)
     };
     let work = &work;
