@@ -177,6 +177,7 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
     let streams = task.plan.as_ref().map_or(0, |plan| plan.streams.len());
     let several = works.len() > 1 && streams > 1;
     let mut of_streams = vec![0; if several { streams } else { 0 }];
+    let mut due_of_streams = of_streams.clone();
     let mut all: Option<SentFrames> = None;
     let (mut disturbances, mut waits_ns, mut logs) = (Vec::new(), Vec::new(), Vec::new());
     for (work, part) in works.into_iter().zip(parts) {
@@ -184,9 +185,11 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
         let mut sent = work.sent;
         if several {
             part.add_to(&mut of_streams, &std::mem::take(&mut sent.of_streams), sent.given);
+            part.add_to(&mut due_of_streams, &std::mem::take(&mut sent.due_of_streams), sent.intended);
         } else if part.is_divided() {
             // The frames of the only stream are all frames.
             sent.of_streams.clear();
+            sent.due_of_streams.clear();
         }
         disturbances.push(sent.disturbance.take());
         waits_ns.push(sent.gaps.and_then(|gaps| gaps.waited_ns));
@@ -216,7 +219,7 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
     }
     let disturbance = disturbances.into_iter().reduce(|all, next| Some(all?.and(next?))).flatten();
     match several {
-        true => SentFrames { of_streams, disturbance, ..all },
+        true => SentFrames { of_streams, due_of_streams, disturbance, ..all },
         false => SentFrames { disturbance, ..all },
     }
 }

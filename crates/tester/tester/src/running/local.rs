@@ -788,6 +788,7 @@ fn transmit<P: Port>(
         disturbance,
         given,
         of_streams,
+        due_of_streams,
         skipped,
         lateness,
         ..
@@ -798,6 +799,7 @@ fn transmit<P: Port>(
         frames,
         given,
         of_streams,
+        due_of_streams,
         skipped,
         begun,
         elapsed,

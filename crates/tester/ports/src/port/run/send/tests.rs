@@ -430,6 +430,8 @@ fn streams_are_sent_side_by_side() {
         let sent = send(&mut port, &plan, &mut Always).unwrap();
         assert_eq!((sent.intended, sent.sent + sent.shortfall), (140, 140), "{sent:?}");
         assert_eq!(sent.of_streams.iter().sum::<u64>(), sent.sent, "{sent:?}");
+        // Also those that were left out.
+        assert_eq!(sent.due_of_streams, [100, 10, 30]);
         if late == Late::Send {
             assert_eq!(sent.of_streams, [100, 10, 30]);
         }
@@ -463,7 +465,7 @@ fn a_stream_with_an_end_keeps_its_rate() {
         plan.streams[0].duration = Some(Duration::from_millis(duration_ms));
         let sent = send(&mut port, &plan, &mut Ends(200)).unwrap();
         assert_eq!((sent.intended, sent.sent + sent.shortfall), (frames, frames), "{sent:?}");
-        assert_eq!(sent.of_streams, [sent.sent]);
+        assert_eq!((&sent.of_streams[..], &sent.due_of_streams[..]), (&[sent.sent][..], &[frames][..]));
         let numbers = port.all.iter().map(|frame| tag::read(frame).unwrap().sequence);
         assert!(numbers.eq(0..sent.sent));
     }
