@@ -14,7 +14,7 @@ use kpps_documents::Disturbance;
 use kpps_frames::Tag;
 use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Template;
-use kpps_platform::memory::{BufferPool, PoolBuffer};
+use kpps_platform::memory::BufferPool;
 use kpps_platform::{Buffer, BufferSource};
 use std::time::{Duration, Instant};
 
@@ -149,12 +149,12 @@ impl Source<'_> {
         let Some(sequence) = sequences.first_mut() else { return 0 };
         let (at, bytes) = (place.offset(frame.head), frame.bytes);
         let first = *sequence;
-        let mut write = |buffer: &mut PoolBuffer| {
+        let mut write = |buffer: &mut [u8]| {
             // A frame that no buffer holds cannot be sent, and gets no length.
-            let bytes = if *rewrite { frame.write(buffer.bytes_mut()).unwrap_or(0) } else { bytes };
+            let bytes = if *rewrite { frame.write(buffer).unwrap_or(0) } else { bytes };
             // Every frame has room for a tag.
             let tag = Tag { stream, sequence: *sequence, sent_ps };
-            let _ = place.write_at(buffer.bytes_mut(), at, tag);
+            let _ = place.write_at(buffer, at, tag);
             *sequence += 1;
             bytes
         };
@@ -163,7 +163,7 @@ impl Source<'_> {
             let room = port.tx_space().min(most - count);
             let frames = std::iter::from_fn(|| {
                 let mut buffer = pool.take()?;
-                let bytes = write(&mut buffer);
+                let bytes = write(buffer.bytes_mut());
                 Some(Frame { buffer, bytes })
             });
             count += port.send_burst(&mut frames.take(room));
@@ -402,7 +402,7 @@ fn flood<P: Port, W: Watch>(
 /// The frames that were due while they were sent at their times.
 struct Paced {
     intended: u64,
-    /// Those of each stream of the plan; empty where all frames are of the first.
+    /// The due frames of each stream of the plan; empty where all frames are of the first.
     of_streams: Vec<u64>,
     elapsed: Duration,
 }

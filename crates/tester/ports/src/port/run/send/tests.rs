@@ -7,6 +7,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size, Stack, Templates, tag};
 use kpps_platform::memory::Memory;
+use kpps_platform::memory::PoolBuffer;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -111,12 +112,12 @@ impl Port for Mirror {
         }
         Ok(())
     }
-    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut [u8]) -> u16) -> usize {
         let most = if self.keeps { most.min(self.tx_space()) } else { 0 };
         for _ in 0..most {
             let mut buffer = self.pool.take().unwrap();
             buffer.bytes_mut().fill(0xee);
-            let bytes = write(&mut buffer);
+            let bytes = write(buffer.bytes_mut());
             self.send(Frame { buffer, bytes }).unwrap();
         }
         most
