@@ -33,6 +33,7 @@ enum Document {
     Trace(Box<crate::simulation::BusTrace>),
     Profiles(crate::inventory::Profiles),
     Devices(crate::inventory::Devices),
+    Dpdk(crate::inventory::Dpdk),
     Conformance(crate::inventory::Conformance),
     Faults(crate::faults::Faults),
 }

@@ -117,6 +117,45 @@ pub struct DeviceInterface {
     pub addresses: Option<Vec<String>>,
 }
 
+/// The kind of a [`Dpdk`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DpdkKind {
+    /// The needs of ports that DPDK drives.
+    #[default]
+    Dpdk,
+}
+
+/// The needs of `dpdk:` ports, as far as this host has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Dpdk {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: DpdkKind,
+    /// The version of DPDK's headers, for which the adapter is compiled; null if they are missing.
+    pub headers: Option<String>,
+    /// Why the headers cannot be used, and what to do; absent if they can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers_missing: Option<String>,
+    /// The adapter, which can be loaded; null if it cannot.
+    pub adapter: Option<DpdkAdapter>,
+    /// Why the adapter cannot be loaded, and what to do; absent if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter_missing: Option<String>,
+}
+
+/// The adapter to DPDK.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DpdkAdapter {
+    /// Its file.
+    pub file: String,
+    /// The version of DPDK that it loads.
+    pub dpdk: String,
+    /// The version of the adapter's interface.
+    pub interface: u32,
+}
+
 /// The kind of a [`Conformance`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

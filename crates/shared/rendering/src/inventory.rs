@@ -3,7 +3,9 @@
 use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
-use kpps_documents::inventory::{Conformance, DeviceEntry, Devices, ProfileEntry, Profiles};
+use kpps_documents::inventory::{
+    Conformance, DeviceEntry, Devices, Dpdk, DpdkAdapter, ProfileEntry, Profiles,
+};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -46,6 +48,18 @@ impl Forms for Devices {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain("Network cards", self))
+    }
+}
+
+impl Forms for Dpdk {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        dpdk(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(std::slice::from_ref(self))
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("DPDK", self))
     }
 }
 
@@ -95,6 +109,20 @@ fn constants(profile: &ProfileEntry) -> String {
         let _ = writeln!(text, "{:width$}    {}{fitted}{known}", "", constant.source);
     }
     text
+}
+
+/// DPDK's headers, and the adapter.
+fn dpdk(document: &Dpdk) -> String {
+    let missing = |why: &Option<String>| format!("none: {}", why.as_deref().unwrap_or_default());
+    let headers = match &document.headers {
+        Some(version) => format!("DPDK {version}"),
+        None => missing(&document.headers_missing),
+    };
+    let adapter = match &document.adapter {
+        Some(DpdkAdapter { file, dpdk, interface }) => format!("for {dpdk}, {file} (interface {interface})"),
+        None => missing(&document.adapter_missing),
+    };
+    format!("headers: {headers}\nadapter: {adapter}\n")
 }
 
 /// The network cards and their drivers.

@@ -2,8 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::error::Error;
-use crate::place::{self, ABI};
-use std::fmt;
+use crate::place;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,21 +24,6 @@ pub struct Status {
     pub file: Result<PathBuf, Error>,
     /// The DPDK that the adapter loads, or why it does not.
     pub adapter: Result<String, Error>,
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.headers {
-            Ok(version) => writeln!(f, "headers: DPDK {version}")?,
-            Err(why) => writeln!(f, "headers: none: {why}")?,
-        }
-        match (&self.file, &self.adapter) {
-            (Err(why), _) | (Ok(_), Err(why)) => write!(f, "adapter: none: {why}"),
-            (Ok(path), Ok(version)) => {
-                write!(f, "adapter: for {version}, {} (interface {ABI})", path.display())
-            }
-        }
-    }
 }
 
 /// Finds out what there is. Loads the adapter.

@@ -25,5 +25,6 @@ mod start;
 pub use compile::{Status, build, status};
 pub use device::{Device, Info, Link, Statistics};
 pub use error::Error;
+pub use place::ABI;
 pub use queue::{Queue, open};
 pub use start::use_arguments;

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The version of the adapter's interface: `KPPS_DPDK_ABI` of `kpps_dpdk.h`.
-pub(crate) const ABI: u32 = 2;
+pub const ABI: u32 = 2;
 
 /// The adapter's file, whether it exists or not: in the user's folder for what can be made again (XDG Base
 /// Directory Specification).

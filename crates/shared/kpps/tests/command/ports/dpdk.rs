@@ -53,6 +53,16 @@ fn what_is_missing_is_named() {
         output.status.success() && text.contains(install) && text.contains("`kpps dpdk build`"),
         "{text}"
     );
+    let variables = [("XDG_CACHE_HOME", folder), ("PATH", folder)];
+    let said = document(&command().args(["dpdk", "--json"]).envs(variables).output().unwrap());
+    assert_eq!(
+        (&said["kind"], &said["headers"], &said["adapter"]),
+        (&"dpdk".into(), &Value::Null, &Value::Null),
+        "{said}"
+    );
+    for (why, line) in [("headers_missing", install), ("adapter_missing", "`kpps dpdk build`")] {
+        assert!(said[why].as_str().unwrap().contains(line), "{said}");
+    }
     // A file that is no adapter.
     let place = empty.path().join("kpps/dpdk");
     std::fs::create_dir_all(&place).unwrap();
