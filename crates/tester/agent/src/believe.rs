@@ -200,6 +200,7 @@ pub(crate) fn done(
             frames,
             given: given.unwrap_or(frames),
             of_streams: Vec::new(),
+            due_of_streams: Vec::new(),
             skipped: Vec::new(),
             begun: Duration::from_nanos(begun_ns.unwrap_or_default()),
             elapsed: elapsed_ns.map_or(task.duration, Duration::from_nanos),

@@ -40,7 +40,7 @@ pub struct Pair {
     /// Whether the next transmission keeps the frames of its ports, and the most bytes of each frame.
     pub capture: Option<RingForm>,
     /// The frames of each port in the last transmission, if they were captured.
-    captured: Vec<Captured>,
+    captured: BTreeMap<usize, Captured>,
     /// The document of the last transmission.
     pub document: Option<DetailedTrial>,
     /// Why the last transmission has failed.
@@ -67,7 +67,7 @@ impl Pair {
             tester: None,
             run: None,
             capture: None,
-            captured: Vec::new(),
+            captured: BTreeMap::new(),
             document: None,
             failure: None,
             cut_short: None,
@@ -221,8 +221,9 @@ impl Pair {
                 Some(tester) => tester,
                 None => self.open_ports(all, rules)?,
             };
-            (self.failure, self.document, self.captured, self.cut_short) = (None, None, Vec::new(), None);
-            tester.capture = self.capture;
+            (self.failure, self.document, self.captured, self.cut_short) =
+                (None, None, BTreeMap::new(), None);
+            tester.captures = self.capture.into_iter().flat_map(|form| [(0, form), (1, form)]).collect();
             let streams = match self.addressed(&chosen, &mut tester, all) {
                 Ok(streams) => streams,
                 Err(why) => {
@@ -477,7 +478,7 @@ impl Pair {
     /// The frames that a port of this index received in the last transmission.
     pub fn captured(&self, port: usize) -> Option<&Captured> {
         let at = self.ports.iter().position(|other| *other == port)?;
-        self.captured.get(at)
+        self.captured.get(&at)
     }
 
     /// Resolves the routers of its stations, if no transmission is running.

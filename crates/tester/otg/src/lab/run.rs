@@ -7,6 +7,7 @@ use kpps_tester::{
     Captured, Offer, Outcome, Stream, StreamControl, StreamNow, Tester, document, sizes_of_streams,
     streams_pps,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ pub struct Results {
     /// The document, if a frame was due.
     pub document: Option<DetailedTrial>,
     /// The frames of each port, if they were captured.
-    pub captured: Vec<Captured>,
+    pub captured: BTreeMap<usize, Captured>,
 }
 
 /// A transmission that is over.
@@ -45,7 +46,7 @@ impl Run {
     /// # Errors
     /// The tester, and why there is no thread.
     pub fn start(mut tester: Tester, streams: Arc<[Stream]>, duration: Duration) -> Result<Self, String> {
-        let control = Arc::new(StreamControl::new(streams.iter().map(|stream| stream.from), true));
+        let control = Arc::new(StreamControl::new(2, &streams, true));
         let its_control = control.clone();
         let work = move || {
             let load = RateSpec::Pps(streams_pps(&streams));

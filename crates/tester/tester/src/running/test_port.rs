@@ -195,6 +195,8 @@ pub struct SentFrames {
     pub given: u64,
     /// Of several streams, the frames of each that the port accepted.
     pub of_streams: Vec<u64>,
+    /// Of several streams, the frames of each that were due, if they were paced.
+    pub due_of_streams: Vec<u64>,
     /// Frames of a capture that were skipped because they were late.
     pub skipped: Vec<Skipped>,
     /// When sending began, since the epoch.

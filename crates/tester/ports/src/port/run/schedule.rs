@@ -69,6 +69,11 @@ pub(super) trait Schedule {
     fn next_s(&self) -> f64;
     /// All frames that are due before a time, sent or not.
     fn due_before(&mut self, s: f64) -> u64;
+    /// The frames of each of several streams that were due before a time, at which all of them were listed.
+    fn due_of_streams(&self, s: f64) -> Vec<u64> {
+        let _ = s;
+        Vec::new()
+    }
     /// Changes the load from now on, of a plan that ends after this time.
     fn change(&mut self, now: Duration, changes: &[Change], length: Option<Duration>);
     /// Whether each stream of the plan has frames that were not sent.
@@ -386,6 +391,9 @@ impl Schedule for Many {
             self.collect(end_ps);
         }
         self.all + (0..self.due.len()).map(|stream| self.unlisted(stream, s)).sum::<u64>()
+    }
+    fn due_of_streams(&self, s: f64) -> Vec<u64> {
+        self.due.iter().enumerate().map(|(stream, due)| due + self.unlisted(stream, s)).collect()
     }
     fn change(&mut self, now: Duration, changes: &[Change], _: Option<Duration>) {
         // Frames that are due by now stay due.

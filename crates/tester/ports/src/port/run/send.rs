@@ -44,6 +44,8 @@ pub struct Sent {
     /// The frames of each stream that were given to the port, in the order of the plan; empty for one stream
     /// that begins at once and has no end of its own.
     pub of_streams: Vec<u64>,
+    /// The frames of each of these streams that were due, if they were paced.
+    pub due_of_streams: Vec<u64>,
     /// The frames without tags that were skipped because they were late: the number of the first, and their
     /// count.
     pub skipped: Vec<(u64, u64)>,
@@ -246,7 +248,8 @@ fn send_streams<P: Port>(
     watch: &mut impl Watch,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {
-    if plan.streams.is_empty() || plan.streams.iter().any(|stream| stream.frames.is_empty()) {
+    // Streams may be added to a live plan.
+    if plan.streams.is_empty() && !plan.live || plan.streams.iter().any(|stream| stream.frames.is_empty()) {
         return Ok(Sent::default());
     }
     match One::of(plan, plan.late == Late::Send || starter.is_some()) {
@@ -358,6 +361,11 @@ fn send_in_order<P: Port>(
         disturbance,
         given: source.sent,
         of_streams: if schedule.is_one() { Vec::new() } else { source.sequences },
+        due_of_streams: if plan.is_paced {
+            schedule.due_of_streams(elapsed.as_secs_f64())
+        } else {
+            Vec::new()
+        },
         skipped: source.skipped,
     })
 }

@@ -12,7 +12,7 @@ use crate::running::test_port::{Done, Task, TestPort};
 use crate::watching::control::StreamControl;
 use crate::watching::state::TrialState;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Aside, SendPlan};
+use kpps_ports::port::run::Aside;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,8 +27,6 @@ const LEAD: Duration = Duration::from_millis(200);
 pub(super) struct Started {
     basis: Basis,
     tasks: Vec<Task>,
-    /// The counts of the ports, before their threads begin.
-    counts: Vec<PortCount>,
     state: Arc<TrialState>,
 }
 
@@ -38,8 +36,6 @@ pub(super) struct Ended {
     pub basis: Basis,
     /// The results of each port's work.
     pub done: Vec<Done>,
-    /// The frames that each port was to send.
-    pub plans: Vec<Option<SendPlan>>,
     /// Whether each port failed, so that its last report is old.
     pub lost: Vec<bool>,
     /// The counts of the systems.
@@ -60,14 +56,7 @@ impl Tester {
         for site in &mut self.sites {
             site.host.before(known.then_some(basis.trial))?;
         }
-        let counts = self.ports.iter().zip(&parts).map(|(port, part)| PortCount {
-            port: port.name().to_owned(),
-            interface: port.interface().map(ToOwned::to_owned),
-            sent: part.plan.as_ref().map(|_| 0),
-            receives: !part.expect.is_empty(),
-            ..PortCount::default()
-        });
-        let counts: Vec<_> = counts.collect();
+        let counts = self.port_counts(offer);
         learn::clear(&mut self.ports, &self.ends)?;
         let routes = |from: usize| match offer.streams.is_empty() {
             true => offer.directions().iter().filter(|it| it.0 == from).map(|it| it.1).collect(),
@@ -92,12 +81,30 @@ impl Tester {
         };
         let tasks = parts.into_iter().enumerate().map(task).collect();
         self.gauges.begin(self.running(Instant::now() + wait, offer, &state, &counts));
-        Ok(Started { basis, tasks, counts, state })
+        Ok(Started { basis, tasks, state })
+    }
+
+    /// The counts of the ports, before any of them has sent.
+    fn port_counts(&self, offer: &Offer) -> Vec<PortCount> {
+        let (senders, directions) = (offer.senders(), offer.directions());
+        let all = self.ports.iter().enumerate().map(|(at, port)| PortCount {
+            port: port.name().to_owned(),
+            interface: port.interface().map(ToOwned::to_owned),
+            sent: senders.contains(&at).then_some(0),
+            receives: directions.iter().any(|direction| direction.1 == at),
+            ..PortCount::default()
+        });
+        all.collect()
     }
 
     /// Reads the counters of all systems again, and the clocks.
-    pub(super) fn end(&mut self, started: Started, mut done: Vec<Done>) -> Result<Ended, Error> {
-        let Started { mut basis, counts, state, tasks } = started;
+    pub(super) fn end(
+        &mut self,
+        offer: &Offer,
+        started: Started,
+        mut done: Vec<Done>,
+    ) -> Result<Ended, Error> {
+        let Started { mut basis, state, .. } = started;
         state.control().into_iter().for_each(StreamControl::close);
         let lost: Vec<_> = done.iter().map(|done| done.trouble.is_some()).collect();
         let count = |(count, done): (PortCount, &Done)| PortCount {
@@ -107,7 +114,7 @@ impl Tester {
             taken: done.taken.filter(|_| done.trouble.is_none()),
             ..count
         };
-        let counts: Vec<_> = counts.into_iter().zip(&done).map(count).collect();
+        let counts: Vec<_> = self.port_counts(offer).into_iter().zip(&done).map(count).collect();
         let troubles = done.iter_mut().map(|done| done.trouble.take());
         let mut trouble = troubles.fold(None, Option::or);
         let mut counted = Counted::default();
@@ -132,8 +139,7 @@ impl Tester {
             }
         }
         let complete = !state.is_abandoned() && trouble.is_none();
-        let plans = tasks.into_iter().map(|task| task.plan).collect();
-        Ok(Ended { basis, done, plans, lost, counted, complete, trouble })
+        Ok(Ended { basis, done, lost, counted, complete, trouble })
     }
 }
 

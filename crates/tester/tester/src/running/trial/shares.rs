@@ -5,9 +5,7 @@ use super::run::Ended;
 use crate::running::learn::Direction;
 use crate::running::streams::Stream;
 use crate::running::test_port::SentFrames;
-use kpps_ports::port::run::{PlanPart, SendPlan, StreamPlan};
 use std::mem::take;
-use std::time::Duration;
 
 impl Ended {
     /// The frames that a port has sent in one of its directions.
@@ -39,8 +37,12 @@ impl Ended {
             receivers.iter().zip(&given).map(|(to, given)| given.saturating_sub(arrived(*to))).collect();
         let mut refused = vec![0; receivers.len()];
         spread(all.given.saturating_sub(all.frames), &missing, &mut refused);
-        let due: Vec<_> = receivers.iter().map(|to| self.due(offer, (from, *to), all.elapsed)).collect();
-        let late: Vec<_> = due.iter().zip(&given).map(|(due, given)| due.saturating_sub(*given)).collect();
+        let due = |to: usize| -> u64 {
+            let streams = offer.streams_from(from).map(receiver).zip(&all.due_of_streams);
+            streams.filter(|(it, _)| *it == to).map(|(_, frames)| *frames).sum()
+        };
+        let late: Vec<_> =
+            receivers.iter().zip(&given).map(|(to, given)| due(*to).saturating_sub(*given)).collect();
         let mut left_out = vec![0; receivers.len()];
         spread(all.intended.saturating_sub(all.given), &late, &mut left_out);
         let of = |counts: &[u64]| counts.get(at).copied().unwrap_or_default();
@@ -55,17 +57,6 @@ impl Ended {
             lateness: all.lateness.filter(|_| is_first),
             ..all.clone()
         }
-    }
-
-    /// The frames of a direction that are due in this time, if they are paced.
-    fn due(&self, offer: &Offer, (from, to): Direction, elapsed: Duration) -> u64 {
-        let Some(plan) = &self.plans[from] else { return 0 };
-        let of_direction = |((stream, _), planned): ((&Stream, f64), &StreamPlan)| {
-            (stream.to == to).then(|| planned.clone())
-        };
-        let streams = offer.streams_from(from).zip(&plan.streams).filter_map(of_direction).collect();
-        let part = PlanPart::whole(SendPlan { streams, ..plan.clone() });
-        part.timetables().map_or(0, |mut tables| tables.before(elapsed.as_secs_f64()).round() as u64)
     }
 }
 
