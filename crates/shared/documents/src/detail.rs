@@ -345,6 +345,10 @@ pub struct StreamCount {
     /// which then count as lost here.
     #[serde(flatten)]
     pub frames: Carried,
+    /// Its generator shortfall: frames that were not given to the port, because it was too late for them;
+    /// absent if frames were sent as fast as possible, and in older documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortfall: Option<u64>,
     /// Frames that arrived again.
     pub duplicated: u64,
     /// Frames that arrived after a frame of the same flow that was sent later. Each combination of the

@@ -70,12 +70,46 @@ pub struct Offered {
     /// How late frames were sent; only where late frames are sent, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
-    /// The gaps between sent frames, if they were paced.
+    /// The gaps between sent frames, if they were paced; of several cores those of the whole schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<crate::calibration::Gaps>,
     /// The differences between the sent frames and those of the capture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departures: Vec<String>,
+    /// The streams, if a file describes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<SentStream>,
+    /// The work of each core, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<SentCore>,
+}
+
+/// The frames of one of several streams of `send`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SentStream {
+    /// The name of the stream.
+    pub stream: String,
+    /// Its frames that were given to the port.
+    pub sent: u64,
+    /// Its frames that were due and too late to be given to the port; absent if frames were sent as fast as
+    /// possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortfall: Option<u64>,
+}
+
+/// The work of one of several cores of `send`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SentCore {
+    /// The CPU that the core had for itself; absent if it shared one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Frames that it sent.
+    pub sent: u64,
+    /// Frames that it could not send in time.
+    pub shortfall: u64,
+    /// The gaps between the frames that it sent; absent if they were not paced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<crate::calibration::Gaps>,
 }
 
 /// How late the frames of a paced load were sent.

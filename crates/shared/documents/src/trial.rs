@@ -99,6 +99,9 @@ pub struct Probe {
     pub sent: u64,
     /// Its frames that were sent and did not arrive.
     pub lost: u64,
+    /// Its frames that could not be sent at their time; absent if that is unknown, as in older documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortfall: Option<u64>,
     /// Time from sending to delivery.
     pub latency_ns: Latency,
 }

@@ -243,7 +243,7 @@ fn probes(series: &Series) -> Markup {
             p.hint { "Latency of probes beside the load; in the first line without it:" }
             div.scroll tabindex="0" role="region" aria-label={ "Probes of " (series.name) } { table {
                 thead { tr {
-                    @for name in ["offered, kpps", "probe", "from port", "sent", "lost"] { th scope="col" { (name) } }
+                    @for name in ["offered, kpps", "probe", "from port", "sent", "shortfall", "lost"] { th scope="col" { (name) } }
                     @for name in ["min, µs", "p50, µs", "p99, µs", "max, µs", "jitter, µs"] {
                         th scope="col" { (name) }
                     }
@@ -252,7 +252,9 @@ fn probes(series: &Series) -> Markup {
                     td { (in_kpps(point.offered_pps)) }
                     td { (probe.stream) }
                     td { (probe.from.map_or_else(|| "–".into(), |port| port.to_string())) }
-                    @for frames in [probe.sent, probe.lost] { td { (frames) } }
+                    @for frames in [Some(probe.sent), probe.shortfall, Some(probe.lost)] {
+                        td { (frames.map_or_else(|| "–".into(), |frames| frames.to_string())) }
+                    }
                     @let times = &probe.latency_ns;
                     @for ns in [times.min, times.p50, times.p99, times.max, times.jitter] {
                         td { (in_us(ns)) }

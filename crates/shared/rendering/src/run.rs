@@ -4,7 +4,7 @@ use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
 use kpps_documents::calibration::{Gaps, SenderPriority};
-use kpps_documents::run::{Lateness, Offered, PortRun, ProcessCpu, Run};
+use kpps_documents::run::{Lateness, Offered, PortRun, ProcessCpu, Run, SentCore, SentStream};
 use kpps_documents::words::{bits, in_kpps, rate};
 use std::fmt::Write;
 
@@ -131,14 +131,19 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
             (Some(share), Some(intended_ns)) => {
                 format!("{:.2} % within 10 us of {:.3} us; ", 100.0 * share, intended_ns / 1e3)
             }
+            (Some(share), None) => format!("{:.2} % within 10 us of what was due; ", 100.0 * share),
             _ => String::new(),
         };
         let pps = frames as f64 / seconds;
+        // Streams need not send all the time.
+        let deviation = match load.streams.is_empty() {
+            true => format!(" ({:+.3} %)", 100.0 * (pps / offered_pps - 1.0)),
+            false => String::new(),
+        };
         let _ = writeln!(
             text,
-            "{} sent ({:+.3} %); gaps: {within}p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
+            "{} sent{deviation}; gaps: {within}p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
             rate(pps),
-            100.0 * (pps / offered_pps - 1.0),
             us(gaps.p50_ns),
             us(gaps.p99_ns),
             us(gaps.p999_ns),
@@ -147,12 +152,57 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
         text += &waited(gaps.waited_ns, run.seconds, load.shortfall);
     }
     text += &lateness(load.lateness);
+    text += &cores(&load.cores);
+    text += &streams(&load.streams);
     if load.shortfall > 0 {
         let _ = writeln!(
             text,
             "the generator fell short of the load: `kpps calibrate {}` measures what this port can send",
             port.port
         );
+    }
+    text
+}
+
+/// The work of each core, if there are several.
+fn cores(cores: &[SentCore]) -> String {
+    let mut text = String::new();
+    if !cores.is_empty() {
+        let _ = writeln!(text, "{} cores:", cores.len());
+    }
+    for (core, SentCore { cpu, sent, shortfall, gaps }) in cores.iter().enumerate() {
+        let cpu = cpu.map_or_else(String::new, |cpu| format!(" (CPU {cpu})"));
+        let within = gaps.and_then(|gaps| gaps.share_within());
+        let within =
+            within.map_or_else(String::new, |share| format!(", {:.2} % of gaps within 10 us", 100.0 * share));
+        let _ = writeln!(text, "  core {core}{cpu}  {sent} sent, {shortfall} not sent in time{within}");
+    }
+    text
+}
+
+/// The number of streams shown.
+const SHOWN_STREAMS: usize = 16;
+
+/// The frames of each stream: the ones that fell short most first, if there are more than are shown.
+fn streams(all: &[SentStream]) -> String {
+    let mut shown: Vec<_> = all.iter().collect();
+    if all.len() > SHOWN_STREAMS {
+        shown.sort_by_key(|stream| std::cmp::Reverse(stream.shortfall));
+        shown.truncate(SHOWN_STREAMS);
+    }
+    let mut text = String::new();
+    if !all.is_empty() {
+        let streams = if all.len() == 1 { "stream" } else { "streams" };
+        let short = all.iter().filter(|stream| stream.shortfall > Some(0)).count();
+        let _ = writeln!(text, "{} {streams}: {short} had frames that were not sent in time", all.len());
+    }
+    let width = shown.iter().map(|stream| stream.stream.chars().count()).max().unwrap_or(0);
+    for SentStream { stream, sent, shortfall } in &shown {
+        let late = shortfall.map_or_else(String::new, |frames| format!(", {frames} not sent in time"));
+        let _ = writeln!(text, "  {stream:<width$}  {sent} sent{late}");
+    }
+    if let Some(more @ 1..) = all.len().checked_sub(shown.len()) {
+        let _ = writeln!(text, "  and {more} more, which fell no shorter; the JSON document has all");
     }
     text
 }

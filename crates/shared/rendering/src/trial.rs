@@ -190,6 +190,7 @@ fn streams(trial: &DetailedTrial) -> Markup {
         "sent",
         "received",
         "lost",
+        "shortfall",
         "duplicated",
         "reordered",
         "corrupted",
@@ -208,7 +209,9 @@ fn streams(trial: &DetailedTrial) -> Markup {
                         th scope="row" { (it.stream) }
                         td { (it.load_pps.map_or_else(|| "–".into(), |pps| format!("{:.3}", pps / 1e3))) }
                         @let frames = [it.frames.sent, it.frames.received, it.frames.lost];
-                        @for count in frames.into_iter().chain([it.duplicated, it.reordered, it.corrupted]) { td { (count) } }
+                        @for count in frames { td { (count) } }
+                        td { (it.shortfall.map_or_else(|| "–".into(), |frames| frames.to_string())) }
+                        @for count in [it.duplicated, it.reordered, it.corrupted] { td { (count) } }
                         @let of = |time: fn(&FlowLatency) -> Option<u64>| it.latency_ns.as_ref().and_then(time);
                         @for ns in [of(|it| Some(it.min)), of(|it| Some(it.mean)), of(|it| Some(it.max)), of(|it| it.jitter)] { td { (in_us(ns)) } }
                     }

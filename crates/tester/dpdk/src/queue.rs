@@ -196,6 +196,34 @@ impl Queue {
         true
     }
 
+    /// Queues a frame like this one: `write` changes its copy in the device's buffer, and returns its length
+    /// in bytes without FCS. Returns this length; `None` if there was no space for it, or if it does not
+    /// `fit`.
+    #[inline]
+    pub fn put_like(
+        &mut self,
+        frame: &[u8],
+        write: impl FnOnce(&mut [u8]) -> u16,
+        fits: impl FnOnce(&[u8]) -> bool,
+    ) -> Option<usize> {
+        let room = self.room;
+        let burst = self.sending();
+        if burst.filled >= burst.end || frame.len() > room {
+            return None;
+        }
+        let slot = burst.slots.get_mut(burst.filled as usize)?;
+        // SAFETY: as in `put`.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(slot.data, room) };
+        copy(frame, buffer.get_mut(..frame.len())?);
+        let bytes = usize::from(write(buffer));
+        if !fits(buffer.get(..bytes)?) {
+            return None;
+        }
+        slot.bytes = bytes as u32;
+        burst.filled += 1;
+        Some(bytes)
+    }
+
     /// Sends the queued frames. Frames that the device does not take stay queued.
     #[inline]
     pub fn send(&mut self) {

@@ -85,9 +85,7 @@ pub enum Error {
         why: kpps_frames::stack::BadStack,
     },
     /// A port cannot send several streams.
-    #[error(
-        "{0} cannot take part in a trial of several streams: only packet, AF_XDP and card ports of this host can"
-    )]
+    #[error("{0} cannot send several streams: only packet, AF_XDP, DPDK and card ports of this host can")]
     NoStreams(String),
     /// Probes have no rate of their own where frames are sent as fast as possible.
     #[error("probes keep their rate beside a load that is a rate, not beside as many frames as possible")]

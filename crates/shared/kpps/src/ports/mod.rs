@@ -6,6 +6,7 @@ mod calibrate;
 mod capture;
 pub mod command;
 mod connections;
+mod cores;
 mod count;
 mod forward;
 mod late;

@@ -1,5 +1,6 @@
 //! Common parts of the commands on ports: their options, the end of a run, and its results.
 
+use super::cores::Cores;
 use crate::error::Failure;
 use crate::heading;
 use crate::live::Live;
@@ -9,7 +10,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use kpps_documents::run::Run;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{CpuList, use_cpus, use_priority};
+use kpps_ports::port::run::{CpuList, use_cores, use_cpus, use_priority};
 use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
 use kpps_rendering::live::{Meter, Progress, View};
 use kpps_tester::RunStart;
@@ -123,22 +124,24 @@ impl PortOptions {
         specs: &[Spec],
         promiscuous: bool,
     ) -> Result<Vec<AnyPort>, Failure> {
-        self.open_on(session, specs, promiscuous, 1)
+        self.open_on(session, specs, promiscuous, None)
     }
 
-    /// As [`open`](Self::open), with this number of cores for each port.
+    /// As [`open`](Self::open), with these cores for each port.
     pub fn open_on(
         &self,
         session: &Session,
         specs: &[Spec],
         promiscuous: bool,
-        cores: usize,
+        cores: Option<&Cores>,
     ) -> Result<Vec<AnyPort>, Failure> {
         self.check(specs)?;
         session.watch();
         use_cpus(self.cpus.as_ref()).map_err(Failure::Input)?;
+        use_cores(cores.and_then(|cores| cores.cpus.as_ref())).map_err(Failure::Input)?;
         use_priority(self.priority.unwrap_or(true));
         use_eal(self.eal.as_deref());
+        let cores = cores.map_or(1, |cores| cores.count);
         let options = port::Options { cores, ..self.options(promiscuous) };
         let ports = port::ready(specs, &options, &|line: &str| session.tell(line))?;
         kpps_tester::provenance::note_opened(specs);

@@ -1,6 +1,7 @@
 //! Ports with a device under test between them: how they are opened, addressed and observed.
 
 use super::agent::Credentials;
+use super::cores::Cores;
 use super::traffic::{TrafficArguments, at_most};
 use super::{PortOptions, specs};
 use crate::error::Failure;
@@ -18,7 +19,7 @@ use kpps_methods::units::{self, RateSpec};
 use kpps_methods::{Load, TrialError};
 
 use kpps_ports::Spec;
-use kpps_ports::port::run::{CpuList, Shape, use_cores};
+use kpps_ports::port::run::Shape;
 use kpps_tester::live::Trials;
 use kpps_tester::observe::Scope;
 use kpps_tester::{
@@ -103,61 +104,7 @@ pub struct PortPair {
     replies: bool,
 }
 
-/// The most cores of a port.
-const MOST_CORES: usize = 64;
-
-/// The cores of a port.
-#[derive(Clone, Debug)]
-struct Cores {
-    count: usize,
-    /// Their CPUs, if they are given.
-    cpus: Option<CpuList>,
-}
-
-impl Cores {
-    /// Reads a number of cores, or a list of CPUs.
-    fn read(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("give a number of cores from 1 to {MOST_CORES}, or a list of CPUs, as 0,2 or 0-1");
-        if let Ok(count) = text.trim().parse() {
-            return match (1..=MOST_CORES).contains(&count) {
-                true => Ok(Self { count, cpus: None }),
-                false => Err(wrong()),
-            };
-        }
-        let cpus: CpuList = text.parse().map_err(|_| wrong())?;
-        let count = cpus.numbers().len();
-        if count > MOST_CORES { Err(wrong()) } else { Ok(Self { count, cpus: Some(cpus) }) }
-    }
-}
-
 impl PortPair {
-    /// The number of cores of each port.
-    fn cores(&self) -> usize {
-        self.cores.as_ref().map_or(1, |cores| cores.count)
-    }
-
-    /// Refuses several cores where they would have nothing to do. There are this many flows, or streams.
-    fn check_cores(&self, flows: usize, streams: Option<usize>) -> Result<(), Failure> {
-        let cores = self.cores();
-        let why = match (streams, self.from.is_some() || self.to.is_some()) {
-            _ if cores == 1 => return Ok(()),
-            (_, true) => "ports of other hosts have one core each".to_owned(),
-            (Some(streams), _) if streams < cores => {
-                format!(
-                    "cores take streams in turn, and the file has {streams}: give at most {streams} cores"
-                )
-            }
-            (None, _) if flows < cores => {
-                format!(
-                    "cores take flows in turn, and there are {flows}: give --flows {cores}, or more (a replay runs on one core)"
-                )
-            }
-            _ => return Ok(()),
-        };
-        Err(Failure::Input(format!("--cores: {why}")))
-    }
-
     /// The first option that was given of those that determine the headers of flows.
     fn headers_of_flows(&self) -> Option<String> {
         (!self.vlan.is_empty()).then(|| "--vlan".to_owned()).or_else(|| self.traffic.headers.first())
@@ -237,7 +184,10 @@ impl Ports {
         let ends = traffic.ends(&pair.gateway, pair.dst_mac).map_err(Failure::Input)?.into();
         let read = |path| read_streams(path, 2);
         let streams = pair.streams.as_deref().map(read).transpose().map_err(Failure::Input)?;
-        pair.check_cores(flows.count as usize, streams.as_ref().map(Vec::len))?;
+        if let Some(cores) = &pair.cores {
+            let are_here = pair.from.is_none() && pair.to.is_none();
+            cores.check(flows.count as usize, streams.as_ref().map(Vec::len), are_here)?;
+        }
         let refused = match &streams {
             None => None,
             Some(_) if pair.bidirectional => Some(
@@ -392,9 +342,7 @@ impl Ports {
         ends: Vec<Address>,
         watch: &[Scope],
     ) -> Result<Tester, Failure> {
-        let cores = self.pair.cores.as_ref();
-        use_cores(cores.and_then(|cores| cores.cpus.as_ref())).map_err(Failure::Input)?;
-        let ports = self.options.open_on(session, &specs, true, self.pair.cores())?;
+        let ports = self.options.open_on(session, &specs, true, self.pair.cores.as_ref())?;
         Ok(Tester::new(specs, ports, ends, watch)?)
     }
 

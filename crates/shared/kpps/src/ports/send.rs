@@ -1,6 +1,7 @@
 //! `kpps send`: test frames at an exact rate.
 
 use super::KINDS;
+use super::cores::Cores;
 use super::late::LateFrames;
 use super::options::{Job, RunOptions, finish};
 use super::replay::ReplayArguments;
@@ -11,11 +12,16 @@ use crate::session::Session;
 use clap::Args;
 use kpps_frames::build::Flow;
 use kpps_frames::rate::Rate;
+use kpps_frames::stack::Between;
 use kpps_frames::{Mac, Mix, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
-use kpps_ports::port::run::{SendPlan, Sent, Shape, StreamPlan, send_any};
+use kpps_ports::port::run::{SendPlan, Shape, StreamPlan};
+use kpps_tester::{
+    Playback, PortSent, Stream, Traffic, read_streams, sizes_of_streams, streams_plan, streams_pps,
+};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +36,7 @@ use std::time::Duration;
   kpps send vfio:0000:00:10.0 --rewrite             the highest rate
   kpps send packet:veth0 --replay seen.pcapng --speed 2x
   kpps send packet:veth0 --load 10kpps --count 5000 --late send     exactly 5000 frames
+  kpps send packet:veth0 --streams calls.toml --cores 2
 
 Each frame carries a tag (stream, sequence number, time, checksum), from which `kpps count` recognises lost,
 duplicated, reordered and corrupted frames. A load with a rate is sent in an open loop, each frame at its own
@@ -75,6 +82,15 @@ pub struct Arguments {
     traffic: TrafficArguments,
     #[command(flatten)]
     replay: ReplayArguments,
+    /// Send the streams of this file (TOML), as `kpps trial` does: those from port 1. --load scales all of
+    /// them [default load: the rates in the file]. The guide describes the file
+    #[arg(long, value_name = "FILE", help_heading = heading::TRAFFIC, conflicts_with_all = ["size", "shape", "count",
+        "rewrite", "stream", "sport", "dport", "flows", "dscp", "ttl", "encap", "template", "vlan", "replay"])]
+    streams: Option<PathBuf>,
+    /// Send on this number of cores, or on these CPUs, as 0,2. Flows or streams take turns, and each is sent
+    /// by one core. The port is packet:IFACE, xdp:IFACE or dpdk:DEVICE [default: 1]
+    #[arg(long, value_name = "N|LIST", value_parser = Cores::read, help_heading = heading::CARDS_AND_CPUS)]
+    cores: Option<Cores>,
     /// VLAN of the frames, 1 to 4094
     #[arg(long, value_name = "ID", conflicts_with = "replay", value_parser = clap::value_parser!(u16).range(1..=4094), help_heading = heading::TRAFFIC)]
     vlan: Option<u16>,
@@ -94,71 +110,146 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
             "--replay sends the frames of the capture unchanged, with their own addresses".into(),
         ));
     }
-    traffic.flows().map_err(Failure::Input)?;
-    let sizes = traffic.size().map_or_else(|| arguments.size.clone(), Mix::fixed);
+    let flows = traffic.flows().map_err(Failure::Input)?;
+    let streams = arguments.streams.as_deref().map(own_streams).transpose()?;
+    if streams.is_some() && matches!(arguments.port, Spec::Udp { .. }) {
+        return Err(kpps_tester::Error::NoStreams(arguments.port.to_string()).into());
+    }
+    if let Some(cores) = &arguments.cores {
+        let flows = if replay.is_some() { 1 } else { flows.count as usize };
+        cores.check(flows, streams.as_ref().map(Vec::len), true)?;
+    }
     let mut files = arguments.run.outputs.open(session, "send")?;
-    let mut ports = arguments.run.ports.open(session, specs, false)?;
+    let mut ports = arguments.run.ports.open_on(session, specs, false, arguments.cores.as_ref())?;
     let Some(port) = ports.first() else { return Ok(()) };
-    let speed = port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
-    let macs = [Mac(port.address()?), arguments.dst_mac.unwrap_or(Flow::default().to_mac)];
-    let frames = match &replay {
-        Some(replay) if arguments.dst_mac.is_some() => Arc::new((*replay.frames).clone().between(macs)),
-        Some(replay) => replay.frames.clone(),
-        None => Arc::new(traffic.frames(macs, &sizes).map_err(Failure::Input)?),
+    let link = Link {
+        speed: port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000),
+        macs: [Mac(port.address()?), arguments.dst_mac.unwrap_or(Flow::default().to_mac)],
+    };
+    let job = match streams {
+        Some(streams) => arguments.streams(streams, &traffic, &link)?,
+        None => arguments.one(&traffic, replay.as_ref(), &link)?,
     };
     match &replay {
         Some(replay) => {
             kpps_ports::Error::check_each(&arguments.port, port.longest(), replay.frames.lengths())?;
         }
-        None => port.check(&arguments.port, frames.longest())?,
+        None => {
+            let longest = job.plan.streams.iter().map(|stream| stream.frames.longest()).max();
+            port.check(&arguments.port, longest.unwrap_or_default())?;
+        }
     }
-    let sizes = replay.as_ref().map_or(&sizes, |replay| &replay.sizes);
-    let times = replay.as_ref().and_then(|replay| replay.times.clone());
-    let load = arguments.load.unwrap_or(RateSpec::Max);
-    let rate = load.rate(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());
-    let rate = times.as_ref().map_or(rate, |times| Rate::Pps(times.mean_pps()));
-    let offered = rate.pps();
-    let sends_all = arguments.late == LateFrames::Send;
-    if sends_all && (arguments.duration.is_some() || arguments.count.is_none() && replay.is_none()) {
-        return Err(Failure::Input(
-            "--late send ends after a number of frames, not after a time: give --count or --replay, and leave out \
-             --duration"
-                .into(),
-        ));
-    }
-    if sends_all && offered.is_none() {
-        return Err(Failure::Input(
-            "--late send is for frames with times, and a load as fast as possible has none: give --load"
-                .into(),
-        ));
-    }
-    let extent = replay.as_ref().map(|replay| replay.extent(arguments.duration, arguments.count));
-    let (all, whole) = extent.transpose().map_err(Failure::Input)?.unwrap_or_default();
-    let count = arguments.count.or(all);
-    let stream = StreamPlan {
-        stream: arguments.stream,
-        shape: arguments.shape,
-        times,
-        count,
-        ..StreamPlan::of(frames)
-    };
-    let plan = SendPlan {
-        as_they_are: replay.is_some(),
-        rewrite: arguments.rewrite,
-        late: arguments.late.into(),
-        ..SendPlan::one(rate, stream)
-    };
-    let duration = match (arguments.duration, count) {
-        (None, None) => Some(Duration::from_secs(2)),
-        (given, _) => given.or(whole.filter(|_| !sends_all)),
-    };
+    let Planned { plan, sizes, streams, duration } = job;
+    let offered = plan.rate().pps();
     let job = Job { command: "send", specs, offered_pps: offered, duration };
     let (sent, mut run) = arguments.run.run(session, &job, &mut ports, |ports, watch| {
-        let sent = ports.first_mut().map_or(Ok(Sent::default()), |port| send_any(port, &plan, watch))?;
-        let elapsed = sent.elapsed;
+        let send = |port| kpps_tester::send(port, &plan, watch);
+        let sent = ports.first_mut().map_or(Ok(PortSent::default()), send)?;
+        let elapsed = sent.frames.elapsed;
         Ok((sent, elapsed))
     })?;
-    let load = |sent| kpps_tester::offered(sizes, offered, replay.as_ref(), &sent);
+    let load = |sent| kpps_tester::offered(&sizes, offered, replay.as_ref(), &streams, &sent);
     run.environment.shape = arguments.shape.name_unless_default();
     finish(&run.with_load(sent.map(load)), &mut files, "", false)
 }
+
+/// The streams of a file, all of which must be from the only port.
+fn own_streams(path: &Path) -> Result<Vec<Stream>, Failure> {
+    let streams = read_streams(path, 2).map_err(Failure::Input)?;
+    match streams.iter().find(|stream| stream.from != 0) {
+        Some(other) => Err(Failure::Input(format!(
+            "{}: the stream {:?} is from port {}, and `kpps send` has one port: leave out `from`, or use `kpps trial`",
+            path.display(),
+            other.name,
+            other.from + 1
+        ))),
+        None => Ok(streams),
+    }
+}
+
+/// The port's end of the cable.
+struct Link {
+    /// In bit/s.
+    speed: u64,
+    /// The port's address, and that to which frames go.
+    macs: [Mac; 2],
+}
+
+/// The frames to send.
+struct Planned {
+    plan: SendPlan,
+    sizes: Mix,
+    /// The streams, if a file describes them.
+    streams: Vec<Stream>,
+    /// How long it lasts, if not until all frames are sent.
+    duration: Option<Duration>,
+}
+
+/// The time of sending without a limit: longer than any run.
+const ENDLESS: Duration = Duration::from_secs(1 << 32);
+/// The time of sending if neither a time nor a number of frames was given.
+const USUAL: Duration = Duration::from_secs(2);
+
+impl Arguments {
+    /// The streams of a file.
+    fn streams(&self, streams: Vec<Stream>, traffic: &Traffic, link: &Link) -> Result<Planned, Failure> {
+        let streams: Vec<_> = streams.into_iter().map(|stream| stream.on_link(link.speed)).collect();
+        let sizes = sizes_of_streams(&streams).unwrap_or_else(|| self.size.clone());
+        let load = self.load.unwrap_or(RateSpec::Pps(streams_pps(&streams)));
+        let rate = load.rate(sizes.line_rate_pps(link.speed), sizes.mean_bytes_with_fcs());
+        if rate == Rate::Max && self.late == LateFrames::Send {
+            return Err(Failure::Input(NO_TIMES.into()));
+        }
+        let ends = streams.iter().all(|stream| stream.count.is_some());
+        let duration = self.duration.or((!ends).then_some(USUAL));
+        let ips = traffic.ends(&[], None).map_err(Failure::Input)?.map(|end| end.ips.first());
+        let between = Between { macs: link.macs, ips };
+        let plan = streams_plan(&streams, between, rate, duration.unwrap_or(ENDLESS))?;
+        Ok(Planned { plan: SendPlan { late: self.late.into(), ..plan }, sizes, streams, duration })
+    }
+
+    /// One stream: the frames of the options, or those of a capture.
+    fn one(&self, traffic: &Traffic, replay: Option<&Playback>, link: &Link) -> Result<Planned, Failure> {
+        let sizes = traffic.size().map_or_else(|| self.size.clone(), Mix::fixed);
+        let frames = match replay {
+            Some(replay) if self.dst_mac.is_some() => Arc::new((*replay.frames).clone().between(link.macs)),
+            Some(replay) => replay.frames.clone(),
+            None => Arc::new(traffic.frames(link.macs, &sizes).map_err(Failure::Input)?),
+        };
+        let sizes = replay.map_or(sizes, |replay| replay.sizes.clone());
+        let times = replay.and_then(|replay| replay.times.clone());
+        let load = self.load.unwrap_or(RateSpec::Max);
+        let rate = load.rate(sizes.line_rate_pps(link.speed), sizes.mean_bytes_with_fcs());
+        let sends_all = self.late == LateFrames::Send;
+        if sends_all && (self.duration.is_some() || self.count.is_none() && replay.is_none()) {
+            return Err(Failure::Input(
+                "--late send ends after a number of frames, not after a time: give --count or --replay, and leave out \
+                 --duration"
+                    .into(),
+            ));
+        }
+        if sends_all && rate == Rate::Max && times.is_none() {
+            return Err(Failure::Input(NO_TIMES.into()));
+        }
+        let extent = replay.map(|replay| replay.extent(self.duration, self.count));
+        let (all, whole) = extent.transpose().map_err(Failure::Input)?.unwrap_or_default();
+        let count = self.count.or(all);
+        let stream =
+            StreamPlan { stream: self.stream, shape: self.shape, times, count, ..StreamPlan::of(frames) };
+        let plan = SendPlan {
+            as_they_are: replay.is_some(),
+            rewrite: self.rewrite,
+            late: self.late.into(),
+            ..SendPlan::one(rate, stream)
+        };
+        let duration = match (self.duration, count) {
+            (None, None) => Some(USUAL),
+            (given, _) => given.or(whole.filter(|_| !sends_all)),
+        };
+        Ok(Planned { plan, sizes, streams: Vec::new(), duration })
+    }
+}
+
+/// Why late frames cannot be sent of a load without times.
+const NO_TIMES: &str =
+    "--late send is for frames with times, and a load as fast as possible has none: give --load";

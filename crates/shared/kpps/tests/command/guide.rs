@@ -201,8 +201,8 @@ fn run(page: &Page, net: Option<&Net>) -> Result<(), String> {
     }
     let blocks = page.blocks();
     let mut script = String::from("set -e -o pipefail\nexec 2>&1\n");
-    // On a busy machine programs take longer to start.
-    script += "sleep() { command sleep $((3 * $1)); }\n";
+    // On a busy machine programs take longer to start: the sum of three times.
+    script += "sleep() { command sleep $1 $1 $1; }\n";
     if net.is_some() {
         // Namespaces that the page makes have names of their own.
         script += "mount -t tmpfs none /run/netns\nip link set lo up\n";

@@ -45,14 +45,16 @@ fn probes(series: &Series, style: TextStyle) -> String {
     let micro = if style.ascii { "us" } else { "µs" };
     let us = |ns: Option<u64>| ns.map_or_else(|| nothing(style), |ns| format!("{:.1}", ns as f64 / 1e3));
     let mut header: Vec<String> =
-        ["offered\nkpps", "\nprobe", "from\nport", "lost\n%"].map(String::from).into();
+        ["offered\nkpps", "\nprobe", "from\nport", "not sent\n%", "lost\n%"].map(String::from).into();
     header.extend(["min", "p50", "p99", "max", "jitter"].map(|name| format!("{name}\n{micro}")));
     let rows = series.points.iter().flat_map(|point| {
         point.probes.iter().map(move |probe| {
             let Latency { min, p50, p99, max, jitter, .. } = probe.latency_ns;
             let lost = per_cent(probe.lost as f64 / probe.sent.max(1) as f64);
             let from = probe.from.map_or_else(|| nothing(style), |port| port.to_string());
-            let first = [kpps(point.offered_pps), probe.stream.clone(), from, lost];
+            let late = |frames: u64| per_cent(frames as f64 / (probe.sent + frames).max(1) as f64);
+            let late = probe.shortfall.map_or_else(|| nothing(style), late);
+            let first = [kpps(point.offered_pps), probe.stream.clone(), from, late, lost];
             first.into_iter().chain([min, p50, p99, max, jitter].map(us)).collect::<Vec<_>>()
         })
     });

@@ -115,9 +115,12 @@ fn streams(trial: &DetailedTrial, direction: &Direction) -> String {
     for it in &shown {
         let StreamCount { stream, frames: Carried { sent, received, lost }, .. } = it;
         let _ = write!(text, "  {stream:<width$}  {sent} sent, {received} received, {lost} lost");
-        for (count, what) in
-            [(it.duplicated, "duplicated"), (it.reordered, "out of order"), (it.corrupted, "corrupted")]
-        {
+        for (count, what) in [
+            (it.shortfall.unwrap_or(0), "not sent in time"),
+            (it.duplicated, "duplicated"),
+            (it.reordered, "out of order"),
+            (it.corrupted, "corrupted"),
+        ] {
             if count > 0 {
                 let _ = write!(text, ", {count} {what}");
             }

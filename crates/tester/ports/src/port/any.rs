@@ -288,7 +288,7 @@ impl Port for AnyPort {
         any!(self, port => port.send_burst(frames))
     }
     #[inline]
-    fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    fn send_again(&mut self, most: usize, write: impl FnMut(&mut [u8]) -> u16) -> usize {
         any!(self, port => port.send_again(most, write))
     }
     #[inline]

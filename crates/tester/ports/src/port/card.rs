@@ -13,6 +13,7 @@ use kpps_datasheet::stat;
 use kpps_driver::config::{Config, Service};
 use kpps_driver::service::{Napi, Polling, SelfPacing};
 use kpps_driver::{Chip, Device, Fragment, Health, Received, probe, service};
+use kpps_platform::Buffer;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Platform, Registers};
 use std::io;
@@ -288,8 +289,8 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
     }
 
     #[inline]
-    fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
-        self.device.tx.send_again(most, write)
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut [u8]) -> u16) -> usize {
+        self.device.tx.send_again(most, |buffer: &mut PoolBuffer| write(buffer.bytes_mut()))
     }
 
     #[inline]

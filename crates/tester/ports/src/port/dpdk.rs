@@ -178,18 +178,26 @@ impl Port for DpdkPort {
     }
 
     #[inline]
-    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut [u8]) -> u16) -> usize {
         let most = most.min(self.tx_space());
         let Some(buffer) = self.pool.take() else { return 0 };
         let (mut frame, longest) = (Frame { buffer, bytes: 0 }, self.longest());
-        for _ in 0..most {
-            frame.bytes = write(&mut frame.buffer);
-            let bytes = frame.as_ref();
-            if fits(bytes, longest) && self.queue.put(bytes) {
-                self.counters.sent += 1;
-                self.counters.sent_bytes += bytes.len() as u64;
-            } else {
-                self.counters.tx_dropped += 1;
+        for at in 0..most {
+            // The other frames are those of the first with what `write` changes in them.
+            let put = match at {
+                0 => {
+                    frame.bytes = write(frame.buffer.bytes_mut());
+                    let bytes = frame.as_ref();
+                    (fits(bytes, longest) && self.queue.put(bytes)).then_some(bytes.len())
+                }
+                _ => self.queue.put_like(frame.as_ref(), &mut write, |bytes| fits(bytes, longest)),
+            };
+            match put {
+                Some(bytes) => {
+                    self.counters.sent += 1;
+                    self.counters.sent_bytes += bytes as u64;
+                }
+                None => self.counters.tx_dropped += 1,
             }
         }
         self.pool.give(frame.buffer);

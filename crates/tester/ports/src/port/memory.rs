@@ -1,6 +1,7 @@
 //! A port in memory, without a kernel: for tests and benchmarks of senders.
 
 use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, Wake};
+use kpps_platform::Buffer;
 use kpps_platform::BufferSource;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use std::time::Instant;
@@ -81,11 +82,11 @@ impl Port for MemoryPort {
         Ok(())
     }
     #[inline]
-    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut [u8]) -> u16) -> usize {
         let Some(buffer) = self.pool.take() else { return 0 };
         let mut frame = Frame { buffer, bytes: 0 };
         for _ in 0..most {
-            frame.bytes = write(&mut frame.buffer);
+            frame.bytes = write(frame.buffer.bytes_mut());
             self.put(frame.as_ref());
         }
         self.pool.give(frame.buffer);

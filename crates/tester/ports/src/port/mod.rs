@@ -326,8 +326,9 @@ pub trait Port: Wake {
     }
 
     /// Queues at most `most` frames that `write` writes into buffers of frames already sent, and returns
-    /// their number; 0 if the port keeps no such buffers. `write` returns the length in bytes without FCS.
-    fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    /// their number; 0 if the port keeps no such buffers. `write` returns the length in bytes without FCS. It
+    /// may write only what differs from frame to frame, if all buffers of the pool have the rest.
+    fn send_again(&mut self, most: usize, write: impl FnMut(&mut [u8]) -> u16) -> usize {
         let _ = (most, write);
         0
     }

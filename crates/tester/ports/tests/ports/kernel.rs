@@ -526,7 +526,7 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
                 let most = waiting.len().min(40);
                 let taken = near.send_again(most, |buffer| {
                     let bytes = waiting.next().unwrap();
-                    buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+                    buffer[..bytes.len()].copy_from_slice(bytes);
                     bytes.len() as u16
                 });
                 assert!(taken <= most);

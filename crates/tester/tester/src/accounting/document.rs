@@ -4,7 +4,7 @@ use crate::judging::losses::{Losses, Lost};
 use crate::judging::playback::Playback;
 use crate::judging::received::{Findings, OfFlow, OfStream};
 use crate::running::streams::Stream;
-use crate::running::test_port::OfCore;
+use crate::running::test_port::{OfCore, SentFrames};
 use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::detail::{
@@ -302,7 +302,7 @@ fn flows(tester: &Tester, direction: (usize, usize), flows: &[OfFlow]) -> Option
 fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
     let sent = &direction.sent;
     let begun_ps = ps(sent.begun);
-    let published = |((stream, pps), of): ((&Stream, f64), &OfStream)| {
+    let published = |(((stream, pps), of), shortfall): OfNamed<'_>| {
         // The last frame of a stream is sent when the stream ends, or all.
         let begin = stream.start.min(sent.elapsed);
         let end = stream.duration.map_or(sent.elapsed, |it| (stream.start + it).min(sent.elapsed));
@@ -314,6 +314,7 @@ fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
             stream: stream.name.clone(),
             load_pps: offer.load.rate.pps().map(|_| pps),
             frames: Carried::of(of.sent, of.arrived.received),
+            shortfall,
             duplicated: of.arrived.duplicated,
             reordered: of.arrived.reordered,
             corrupted: of.arrived.corrupted,
@@ -322,8 +323,24 @@ fn streams(offer: &Offer, direction: &DirectionOutcome) -> Vec<StreamCount> {
             loss: losses.map(|losses| times_of(&losses, begun_ps, (begin, end))),
         }
     };
-    let streams = offer.streams_of(direction.ends());
-    streams.zip(&direction.received.streams).map(published).collect()
+    of_streams(offer, direction).map(published).collect()
+}
+
+/// A stream with its rate, its fate, and its shortfall.
+type OfNamed<'a> = (((&'a Stream, f64), &'a OfStream), Option<u64>);
+
+/// The streams of a direction, if a file describes them.
+fn of_streams<'a>(offer: &'a Offer, direction: &'a DirectionOutcome) -> impl Iterator<Item = OfNamed<'a>> {
+    let SentFrames { due_of_streams, of_streams, intended, given, .. } = &direction.sent;
+    let is_paced = offer.load.rate != Rate::Max;
+    let shortfall = move |n: usize| {
+        // Of one stream the counts of all frames are its own.
+        let due = due_of_streams.get(n).or((n == 0 && of_streams.is_empty()).then_some(intended));
+        let sent = of_streams.get(n).unwrap_or(given);
+        due.filter(|_| is_paced).map(|due| due.saturating_sub(*sent))
+    };
+    let streams = offer.streams_of(direction.ends()).zip(&direction.received.streams);
+    streams.enumerate().map(move |(n, of)| (of, shortfall(n)))
 }
 
 /// The work of each core, if there are several.
@@ -353,15 +370,15 @@ fn probes(offer: &Offer, direction: &DirectionOutcome) -> Vec<Probe> {
         },
         (None, None) => kpps_documents::Latency::default(),
     };
-    let published = |((stream, _), of): ((&Stream, f64), &OfStream)| Probe {
+    let published = |(((stream, _), of), shortfall): OfNamed<'_>| Probe {
         stream: stream.name.clone(),
         from: u8::try_from(direction.from + 1).ok(),
         sent: of.sent,
         lost: of.missing(),
+        shortfall,
         latency_ns: latency(of),
     };
-    let streams = offer.streams_of(direction.ends()).zip(&direction.received.streams);
-    streams.filter(|((stream, _), _)| stream.probe).map(published).collect()
+    of_streams(offer, direction).filter(|(((stream, _), _), _)| stream.probe).map(published).collect()
 }
 
 /// The results of the sizes of a mix: frames sent and received of each.

@@ -2,7 +2,6 @@
 
 use crate::capturing::ring::Ring;
 use crate::judging::kept::Noted;
-use kpps_platform::Buffer;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_ports::port::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, Wake};
 use std::cell::RefCell;
@@ -83,12 +82,12 @@ impl<P: Port> Port for Tapped<'_, P> {
         let ring = self.ring;
         self.port.send_burst(&mut frames.inspect(|frame| ring.borrow_mut().sent(frame.as_ref())))
     }
-    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut [u8]) -> u16) -> usize {
         let (ring, mut written) = (self.ring, 0);
         let sent = self.port.send_again(most, |buffer| {
             let bytes = write(buffer);
             written += 1;
-            ring.borrow_mut().sent(buffer.bytes().get(..bytes.into()).unwrap_or_default());
+            ring.borrow_mut().sent(buffer.get(..bytes.into()).unwrap_or_default());
             bytes
         });
         // The last one may have been written for nothing.

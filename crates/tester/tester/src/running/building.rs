@@ -49,6 +49,15 @@ pub(crate) struct BuiltStream {
     pub room: u64,
 }
 
+/// The frames of a stream between these addresses, without their trial.
+///
+/// # Errors
+/// They are too small for their headers.
+pub(crate) fn frames_between(between: &Between, stream: &Stream) -> Result<Templates, Error> {
+    let frames = stream.stack.templates(between, &stream.sizes);
+    frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })
+}
+
 impl StreamBuilder {
     /// The frames of a stream, without their trial.
     ///
@@ -58,8 +67,7 @@ impl StreamBuilder {
         stream.check_ports(self.ends.len())?;
         let [from, to] = [self.ends[stream.from], self.ends[stream.to]];
         let between = Between { macs: [from.mac, from.hop.unwrap_or(to.mac)], ips: [from.ip, to.ip] };
-        let frames = stream.stack.templates(&between, &stream.sizes);
-        frames.map_err(|why| Error::Stream { name: stream.name.clone(), why })
+        frames_between(&between, stream)
     }
 
     /// A stream that is added with this number while others are sent, and waits to be started.

@@ -47,7 +47,7 @@ impl CoreWork {
     }
 
     /// The work of this core, with this part of the plan.
-    fn row(&self, part: Option<&PlanPart>) -> OfCore {
+    pub fn row(&self, part: Option<&PlanPart>) -> OfCore {
         // A frame that is due at the very end is not.
         let most = part.and_then(PlanPart::most).unwrap_or(u64::MAX);
         OfCore {
@@ -65,11 +65,11 @@ impl CoreWork {
 }
 
 /// Does the work of each core on a thread of its own; the first core has this thread. `ports`: the port of
-/// each core. Ports of several cores exist on Linux only.
+/// each core. `failed`: the work of a core that has no thread. Ports of several cores exist on Linux only.
 #[cfg(target_os = "linux")]
 pub(crate) fn on_threads<P: Send>(
     ports: impl IntoIterator<Item = P>,
-    state: &TrialState,
+    failed: impl Fn(Trouble) -> CoreWork,
     work: impl Fn(usize, P) -> CoreWork + Sync,
 ) -> Vec<CoreWork> {
     let work = |core, port| {
@@ -89,9 +89,7 @@ pub(crate) fn on_threads<P: Send>(
         let joined = others.into_iter().map(|thread| match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(done)) => done,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            Err(source) => {
-                CoreWork::failed(state, Trouble::System { what: "cannot start a thread for a core", source })
-            }
+            Err(source) => failed(Trouble::System { what: "cannot start a thread for a core", source }),
         });
         first.into_iter().chain(joined).collect()
     })
@@ -144,8 +142,9 @@ pub(crate) fn together(
         }
         Came::Nothing => Default::default(),
     };
+    let streams = task.plan.as_ref().map_or(0, |plan| plan.streams.len());
     Done {
-        sent: all_sent(works, parts, task),
+        sent: all_sent(works, parts, streams),
         of_senders,
         classes,
         missed,
@@ -172,11 +171,11 @@ fn both(one: Came, other: Came) -> Came {
     }
 }
 
-/// The frames that all cores have sent.
-fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> SentFrames {
-    let streams = task.plan.as_ref().map_or(0, |plan| plan.streams.len());
+/// The frames that all cores have sent, of a plan with this number of streams.
+pub(crate) fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], streams: usize) -> SentFrames {
     let several = works.len() > 1 && streams > 1;
     let mut of_streams = vec![0; if several { streams } else { 0 }];
+    let mut due_of_streams = of_streams.clone();
     let mut all: Option<SentFrames> = None;
     let (mut disturbances, mut waits_ns, mut logs) = (Vec::new(), Vec::new(), Vec::new());
     for (work, part) in works.into_iter().zip(parts) {
@@ -184,9 +183,11 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
         let mut sent = work.sent;
         if several {
             part.add_to(&mut of_streams, &std::mem::take(&mut sent.of_streams), sent.given);
+            part.add_to(&mut due_of_streams, &std::mem::take(&mut sent.due_of_streams), sent.intended);
         } else if part.is_divided() {
             // The frames of the only stream are all frames.
             sent.of_streams.clear();
+            sent.due_of_streams.clear();
         }
         disturbances.push(sent.disturbance.take());
         waits_ns.push(sent.gaps.and_then(|gaps| gaps.waited_ns));
@@ -216,7 +217,7 @@ fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], task: &Task) -> Se
     }
     let disturbance = disturbances.into_iter().reduce(|all, next| Some(all?.and(next?))).flatten();
     match several {
-        true => SentFrames { of_streams, disturbance, ..all },
+        true => SentFrames { of_streams, due_of_streams, disturbance, ..all },
         false => SentFrames { disturbance, ..all },
     }
 }

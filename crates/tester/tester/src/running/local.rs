@@ -190,7 +190,11 @@ impl TestPort for LocalPort {
         };
         let works = by_cores!(
             port,
-            all => on_threads(all.parts(), state, |core, port| core_work(port, &of_core(core), None)),
+            all => on_threads(
+                all.parts(),
+                |trouble| CoreWork::failed(state, trouble),
+                |core, port| core_work(port, &of_core(core), None)
+            ),
             port => vec![core_work(port, &of_core(0), self.ring.take())]
         );
         together(works, &parts, (task, state), &self.name)
@@ -863,35 +867,8 @@ fn transmit<P: Port>(
     report.sends(frames);
     report.state().control().into_iter().for_each(|control| control.has_sent(task.at, &sent.of_streams));
     report.has_sent(core_sent(task, part, frames, &sent));
-    let run::Sent {
-        intended,
-        elapsed,
-        gaps,
-        send_log,
-        disturbance,
-        given,
-        of_streams,
-        due_of_streams,
-        skipped,
-        lateness,
-        ..
-    } = sent;
     let Until { begun, rates: rate_changes, line, .. } = until;
-    let sent = SentFrames {
-        intended,
-        frames,
-        given,
-        of_streams,
-        due_of_streams,
-        skipped,
-        begun,
-        elapsed,
-        gaps,
-        send_log,
-        disturbance,
-        rate_changes,
-        lateness,
-    };
+    let sent = SentFrames { frames, begun, rate_changes, ..SentFrames::from(sent) };
     (sent, line, trouble)
 }
 

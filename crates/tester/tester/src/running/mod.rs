@@ -10,6 +10,7 @@ pub(crate) mod local;
 pub mod neighbours;
 pub(crate) mod retry;
 pub(crate) mod run;
+pub(crate) mod sending;
 pub(crate) mod shape;
 pub(crate) mod streams;
 pub(crate) mod template;
@@ -24,6 +25,7 @@ pub use learn::FlowPlan;
 pub use local::{LocalHost, LocalPort, is_link_up};
 pub use retry::undisturbed;
 pub use run::{RunStart, all_arrived, app_run, offered, streams};
+pub use sending::{PortSent, send, streams_plan};
 pub use shape::{check as check_shape, shape};
 pub use streams::{
     MOST_PORTS, MOST_STREAMS, MOST_STREAMS_OF_TRIAL, Stream, full_mesh, parse_streams, read_streams,

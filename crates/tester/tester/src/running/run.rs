@@ -3,11 +3,16 @@
 
 use crate::accounting::document::{gaps, lateness};
 use crate::judging::playback::Playback;
+use crate::running::sending::PortSent;
+use crate::running::streams::Stream;
+use crate::running::test_port::OfCore;
 use kpps_documents::Environment;
-use kpps_documents::run::{AppRun, Offered, PortRun, ProcessCpu, Run, Stream};
+use kpps_documents::run::{
+    AppRun, Offered, PortRun, ProcessCpu, Run, SentCore, SentStream, Stream as ArrivedStream,
+};
 use kpps_frames::Mix;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Sent, Streams};
+use kpps_ports::port::run::Streams;
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble};
 use std::time::Duration;
 
@@ -120,13 +125,38 @@ fn row(
     }
 }
 
-/// The frames that a port was to send, and the frames that it sent of them.
-pub fn offered(sizes: &Mix, offered_pps: Option<f64>, replay: Option<&Playback>, sent: &Sent) -> Offered {
+/// The frames that a port was to send, and the frames that it sent of them. `streams`: the names of the
+/// streams, if a file describes them.
+pub fn offered(
+    sizes: &Mix,
+    offered_pps: Option<f64>,
+    replay: Option<&Playback>,
+    streams: &[Stream],
+    PortSent { frames: sent, cores }: &PortSent,
+) -> Offered {
+    let of_stream = |(n, stream): (usize, &Stream)| {
+        // Of one stream the counts of all frames are its own.
+        let count = |of_streams: &[u64], all| of_streams.get(n).copied().unwrap_or(all);
+        let given = count(&sent.of_streams, sent.given);
+        SentStream {
+            stream: stream.name.clone(),
+            sent: given,
+            shortfall: offered_pps.map(|_| count(&sent.due_of_streams, sent.intended).saturating_sub(given)),
+        }
+    };
+    let of_core = |core: &OfCore| SentCore {
+        cpu: core.cpu,
+        sent: core.sent,
+        shortfall: core.intended.saturating_sub(core.sent),
+        gaps: core.gaps.as_ref().map(gaps),
+    };
     Offered {
+        streams: streams.iter().enumerate().map(of_stream).collect(),
+        cores: cores.iter().map(of_core).collect(),
         size: sizes.name().into(),
         offered_pps,
         intended: sent.intended,
-        shortfall: sent.shortfall,
+        shortfall: sent.shortfall(),
         lateness: sent.lateness.map(lateness),
         gaps: sent.gaps.as_ref().map(gaps),
         departures: replay.map(|replay| replay.departures.clone()).unwrap_or_default(),
@@ -136,10 +166,10 @@ pub fn offered(sizes: &Mix, offered_pps: Option<f64>, replay: Option<&Playback>,
 /// The streams that arrived. With `expect`, all frames that are missing from that number count as lost in the
 /// first stream: gaps in the sequence do not show frames lost before the first arrived frame and after the
 /// last.
-pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
+pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<ArrivedStream> {
     let all = streams.all().into_iter();
-    let mut rows: Vec<Stream> = all
-        .map(|(stream, tally)| Stream {
+    let mut rows: Vec<ArrivedStream> = all
+        .map(|(stream, tally)| ArrivedStream {
             stream,
             received: tally.received,
             lost: tally.lost(),
@@ -160,7 +190,7 @@ pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
 ///
 /// # Errors
 /// The missing frames, in a sentence.
-pub fn all_arrived(streams: &Streams, rows: &[Stream], expect: u64) -> Result<(), String> {
+pub fn all_arrived(streams: &Streams, rows: &[ArrivedStream], expect: u64) -> Result<(), String> {
     let unique = streams.unique();
     let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();
     if unique < expect {

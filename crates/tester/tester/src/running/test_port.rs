@@ -21,7 +21,7 @@ use kpps_frames::tag::TagFormat;
 use kpps_frames::{Mac, Templates};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Gaps, Lateness, Near, SendLog, SendPlan, Shape};
+use kpps_ports::port::run::{self, Gaps, Lateness, Near, SendLog, SendPlan, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,6 +213,26 @@ pub struct SentFrames {
     pub rate_changes: Vec<RateChange>,
     /// How late frames were sent, if late ones were sent.
     pub lateness: Option<Lateness>,
+}
+
+impl From<run::Sent> for SentFrames {
+    fn from(sent: run::Sent) -> Self {
+        Self {
+            intended: sent.intended,
+            frames: sent.sent,
+            given: sent.given,
+            of_streams: sent.of_streams,
+            due_of_streams: sent.due_of_streams,
+            skipped: sent.skipped,
+            begun: Duration::ZERO,
+            elapsed: sent.elapsed,
+            gaps: sent.gaps,
+            send_log: sent.send_log,
+            disturbance: sent.disturbance,
+            rate_changes: Vec::new(),
+            lateness: sent.lateness,
+        }
+    }
 }
 
 impl SentFrames {

@@ -20,6 +20,7 @@ fn accounted(trial: &DetailedTrial) -> Vec<StreamCount> {
     let streams: Vec<_> = trial.directions.iter().flat_map(|way| way.streams.clone()).collect();
     let sum = |count: fn(&StreamCount) -> u64| streams.iter().map(count).sum::<u64>();
     assert_eq!(sum(|it| it.frames.sent), trial.result.sent, "{trial:#?}");
+    assert_eq!(sum(|it| it.shortfall.unwrap_or(0)), trial.result.shortfall, "{trial:#?}");
     assert_eq!(sum(|it| it.frames.received), trial.fate.received, "{trial:#?}");
     assert_eq!(sum(|it| it.frames.lost), trial.fate.lost + trial.result.overflow.unwrap(), "{trial:#?}");
     assert_eq!(sum(|it| it.corrupted + it.duplicated + it.reordered), 0, "{trial:#?}");

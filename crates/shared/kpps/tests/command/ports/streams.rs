@@ -193,3 +193,73 @@ fn a_curve_shows_the_latencies_of_probes_at_each_load() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("probe"), "{refused:?}");
 }
+
+/// `kpps send` sends streams by itself, on one core and on two: each stream its count, every frame once, as
+/// the receiver counts them by the streams' numbers.
+#[test]
+fn send_sends_streams_on_one_core_and_on_two() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+        [[stream]]
+        name = "voice"
+        load = "4kpps"
+        fields = { "udp.dport" = "100-199" }
+        count = 500
+        [[stream]]
+        name = "bulk"
+        copies = 3
+        load = "1kpps"
+        count = 200
+    "#;
+    let file = file(folder.path(), text);
+    let file = file.to_str().unwrap();
+    for cores in ["1", "2"] {
+        let words = ["count", "packet:b", "--expect", "1100", "--duration", "60s", "--json"];
+        let counter = net.start(&words, 1);
+        let words = ["send", "packet:a", "--streams", file, "--late", "send", "--cores", cores, "--json"];
+        let output = net.kpps(&words);
+        let sent = document(&output);
+        assert!(output.status.success(), "{sent}");
+        let load = &sent["load"];
+        let streams = load["streams"].as_array().unwrap();
+        let of = |key: &str| -> Vec<Option<u64>> { streams.iter().map(|it| it[key].as_u64()).collect() };
+        assert_eq!(of("sent"), [500, 200, 200, 200].map(Some), "{sent}");
+        assert_eq!(of("shortfall"), [Some(0); 4], "{sent}");
+        assert_eq!((&load["intended"], &load["offered_pps"]), (&1100.into(), &7000.0.into()), "{sent}");
+        assert_eq!(sent["ports"][0]["sent"], 1100, "{sent}");
+        let rows = load["cores"].as_array().map_or(0, Vec::len);
+        assert_eq!(rows, if cores == "1" { 0 } else { 2 }, "{sent}");
+        let counted = document(&counter.wait_with_output().unwrap());
+        let all = counted["streams"].as_array().unwrap();
+        let fate = |it: &Value| ["stream", "received", "lost"].map(|key| it[key].as_u64().unwrap());
+        let fates: Vec<_> = all.iter().map(fate).collect();
+        assert_eq!(fates, [[0, 500, 0], [1, 200, 0], [2, 200, 0], [3, 200, 0]], "{counted}");
+    }
+}
+
+/// `kpps send` refuses streams of other ports, and options that have no effect, with the reason.
+#[test]
+fn send_refuses_streams_of_other_ports() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path(), STREAMS);
+    let file = file.to_str().unwrap();
+    let own = folder.path().join("own.toml");
+    std::fs::write(&own, "[[stream]]\nload = \"1kpps\"\n").unwrap();
+    let own = own.to_str().unwrap();
+    let socket = net.kpps(&["send", "udp:127.0.0.1:9", "--streams", own]);
+    let why = String::from_utf8_lossy(&socket.stderr);
+    assert!(socket.status.code() == Some(2) && why.contains("udp:127.0.0.1:9 cannot send several"), "{why}");
+    for (words, said) in [
+        (&["--streams", file][..], "is from port 2, and `kpps send` has one port"),
+        (&["--streams", file, "--size", "128"], "cannot be used with"),
+        (&["--streams", file, "--count", "7"], "cannot be used with"),
+        (&["--cores", "2"], "cores take flows in turn, and there are 1"),
+        (&["--cores", "0"], "give a number of cores"),
+    ] {
+        let output = net.kpps(&[&["send", "packet:a"], words].concat());
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && why.contains(said), "{words:?}: {why}");
+    }
+}

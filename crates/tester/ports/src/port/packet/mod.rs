@@ -270,14 +270,14 @@ impl Port for PacketPort {
     }
 
     #[inline]
-    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut [u8]) -> u16) -> usize {
         let most = self.departures.ring.free(most.min(BATCH - self.departures.ring.waiting().min(BATCH)));
         // A frame in the ring has left its buffer: one buffer is enough.
         let Some(buffer) = self.pool.take() else { return 0 };
         let mut frame = Frame { buffer, bytes: 0 };
         let (ring, tx_dropped) = (&mut self.departures.ring, &mut self.counters.tx_dropped);
         for _ in 0..most {
-            frame.bytes = write(&mut frame.buffer);
+            frame.bytes = write(frame.buffer.bytes_mut());
             let bytes = frame.as_ref();
             match &mut self.message {
                 _ if !self.attached.fits(bytes) => *tx_dropped += 1,

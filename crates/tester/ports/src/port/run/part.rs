@@ -79,9 +79,9 @@ impl PlanPart {
         Some(PartTimetables { whole: self.plan.timetables()?, numbers: self.numbers })
     }
 
-    /// Adds the frames of each stream of this part to those of the whole plan. `given`: those of all.
-    pub fn add_to(&self, whole: &mut [u64], of_streams: &[u64], given: u64) {
-        let only = [given];
+    /// Adds the frames of each stream of this part to those of the whole plan. `all`: those of all.
+    pub fn add_to(&self, whole: &mut [u64], of_streams: &[u64], all: u64) {
+        let only = [all];
         let counts = if of_streams.is_empty() { &only[..] } else { of_streams };
         for (at, frames) in self.streams.iter().zip(counts) {
             if let Some(sum) = whole.get_mut(*at) {

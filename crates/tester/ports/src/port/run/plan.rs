@@ -109,19 +109,24 @@ impl StreamPlan {
 }
 
 impl SendPlan {
-    /// A plan with one stream at this rate, in place of the stream's own.
-    pub fn one(rate: Rate, stream: StreamPlan) -> Self {
-        let is_paced = rate != Rate::Max || stream.times.is_some();
-        let stream = StreamPlan { pps: rate.pps().unwrap_or(1.0), ..stream };
+    /// A plan without streams.
+    pub fn nothing() -> Self {
         Self {
-            streams: vec![stream],
-            is_paced,
+            streams: Vec::new(),
+            is_paced: true,
             as_they_are: false,
             rewrite: false,
             late: Late::Skip,
             live: false,
             epoch: None,
         }
+    }
+
+    /// A plan with one stream at this rate, in place of the stream's own.
+    pub fn one(rate: Rate, stream: StreamPlan) -> Self {
+        let is_paced = rate != Rate::Max || stream.times.is_some();
+        let stream = StreamPlan { pps: rate.pps().unwrap_or(1.0), ..stream };
+        Self { streams: vec![stream], is_paced, ..Self::nothing() }
     }
 
     /// The rate of all streams together.

@@ -69,9 +69,8 @@ pub(super) trait Schedule {
     fn next_s(&self) -> f64;
     /// All frames that are due before a time, sent or not.
     fn due_before(&mut self, s: f64) -> u64;
-    /// The frames of each of several streams that were due before a time, at which all of them were listed.
-    fn due_of_streams(&self, s: f64) -> Vec<u64> {
-        let _ = s;
+    /// The same for each stream, at the time of the last question; empty where all frames are of the first.
+    fn due_of_streams(&self, _s: f64) -> Vec<u64> {
         Vec::new()
     }
     /// Changes the load from now on, of a plan that ends after this time.
@@ -670,6 +669,9 @@ mod tests {
                 sent += count as u64;
             }
             prop_assert_eq!(of_streams.iter().sum::<u64>(), sent);
+            let due = many.due_of_streams(now.as_secs_f64());
+            prop_assert_eq!(due.iter().sum::<u64>(), many.all);
+            prop_assert!(due.iter().zip(&of_streams).all(|(due, sent)| due >= sent));
             for (stream, sent) in plan.streams.iter().zip(of_streams) {
                 prop_assert!(stream.count.is_none_or(|count| sent <= count));
             }

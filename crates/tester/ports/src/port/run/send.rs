@@ -14,7 +14,7 @@ use kpps_documents::Disturbance;
 use kpps_frames::Tag;
 use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Template;
-use kpps_platform::memory::{BufferPool, PoolBuffer};
+use kpps_platform::memory::BufferPool;
 use kpps_platform::{Buffer, BufferSource};
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ pub struct Sent {
     /// The frames of each stream that were given to the port, in the order of the plan; empty for one stream
     /// that begins at once and has no end of its own.
     pub of_streams: Vec<u64>,
-    /// The frames of each of these streams that were due, if they were paced.
+    /// The frames of each stream that were due, if they were paced; as `of_streams`.
     pub due_of_streams: Vec<u64>,
     /// The frames without tags that were skipped because they were late: the number of the first, and their
     /// count.
@@ -149,12 +149,12 @@ impl Source<'_> {
         let Some(sequence) = sequences.first_mut() else { return 0 };
         let (at, bytes) = (place.offset(frame.head), frame.bytes);
         let first = *sequence;
-        let mut write = |buffer: &mut PoolBuffer| {
+        let mut write = |buffer: &mut [u8]| {
             // A frame that no buffer holds cannot be sent, and gets no length.
-            let bytes = if *rewrite { frame.write(buffer.bytes_mut()).unwrap_or(0) } else { bytes };
+            let bytes = if *rewrite { frame.write(buffer).unwrap_or(0) } else { bytes };
             // Every frame has room for a tag.
             let tag = Tag { stream, sequence: *sequence, sent_ps };
-            let _ = place.write_at(buffer.bytes_mut(), at, tag);
+            let _ = place.write_at(buffer, at, tag);
             *sequence += 1;
             bytes
         };
@@ -163,7 +163,7 @@ impl Source<'_> {
             let room = port.tx_space().min(most - count);
             let frames = std::iter::from_fn(|| {
                 let mut buffer = pool.take()?;
-                let bytes = write(&mut buffer);
+                let bytes = write(buffer.bytes_mut());
                 Some(Frame { buffer, bytes })
             });
             count += port.send_burst(&mut frames.take(room));
@@ -325,10 +325,10 @@ fn send_in_order<P: Port>(
         waits_since: None,
     };
     let (mut gaps, mut lateness, mut send_log) = (None, None, None);
-    let (intended, elapsed) = match plan.is_paced {
+    let Paced { intended, of_streams: due_of_streams, elapsed } = match plan.is_paced {
         false => {
             flood(port, &mut source, &mut schedule, &mut shift, listen)?;
-            (source.sent, shift.elapsed())
+            Paced { intended: source.sent, of_streams: Vec::new(), elapsed: shift.elapsed() }
         }
         true => {
             let mut recorder = Recorder::new(schedule.gap_ns());
@@ -336,15 +336,15 @@ fn send_in_order<P: Port>(
                 recorder = recorder.beside_others(SendLog::new(schedule.shared_gap_ns()));
             }
             let with = (&mut recorder, pauses.as_mut(), &mut *listen);
-            let result = pace(port, &mut source, &mut schedule, &mut shift, with)?;
+            let paced = pace(port, &mut source, &mut schedule, &mut shift, with)?;
             lateness = (plan.late == Late::Send).then(|| schedule.lateness());
             let waited_ns = waited.and_then(|before| Some((steady::waited()? - before).as_nanos() as u64));
             gaps =
                 recorder.gaps().map(|gaps| Gaps { waited_ns, got: steady.as_ref().map(Steady::got), ..gaps });
             send_log = recorder.take_log();
-            let (intended, elapsed) = result;
-            disturbance = pauses.map(|pauses| pauses.end(elapsed, intended.saturating_sub(source.sent)));
-            result
+            let left_out = paced.intended.saturating_sub(source.sent);
+            disturbance = pauses.map(|pauses| pauses.end(paced.elapsed, left_out));
+            paced
         }
     };
     drain(port, listen)?;
@@ -361,11 +361,7 @@ fn send_in_order<P: Port>(
         disturbance,
         given: source.sent,
         of_streams: if schedule.is_one() { Vec::new() } else { source.sequences },
-        due_of_streams: if plan.is_paced {
-            schedule.due_of_streams(elapsed.as_secs_f64())
-        } else {
-            Vec::new()
-        },
+        due_of_streams,
         skipped: source.skipped,
     })
 }
@@ -404,7 +400,15 @@ fn flood<P: Port, W: Watch>(
     Ok(())
 }
 
-/// Sends each frame at its time. Returns how many were due, and the elapsed time.
+/// The frames that were due while they were sent at their times.
+struct Paced {
+    intended: u64,
+    /// The due frames of each stream of the plan; empty where all frames are of the first.
+    of_streams: Vec<u64>,
+    elapsed: Duration,
+}
+
+/// Sends each frame at its time.
 fn pace<P: Port, W: Watch>(
     port: &mut P,
     source: &mut Source<'_>,
@@ -415,7 +419,7 @@ fn pace<P: Port, W: Watch>(
         Option<&mut Pauses>,
         &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
     ),
-) -> Result<(u64, Duration), Trouble> {
+) -> Result<Paced, Trouble> {
     let mut given_up = 0;
     let length = shift.end.map(|end| end - shift.started);
     let until_end = |elapsed: Duration| length.map_or(elapsed, |length| elapsed.min(length));
@@ -456,21 +460,23 @@ fn pace<P: Port, W: Watch>(
         }
         // Skipped frames do not come again.
         if schedule.left() == 0 {
-            return Ok((source.sent + given_up, elapsed));
+            let of_streams = schedule.due_of_streams(now.as_secs_f64());
+            return Ok(Paced { intended: source.sent + given_up, of_streams, elapsed });
         }
         if !shift.go_on(&mut [port])? {
             // Frames that became due since then are due, too: this thread may have waited until the end for a
             // CPU.
             let now = until_end(shift.elapsed());
             let due = schedule.due_before(now.as_secs_f64());
+            let of_streams = schedule.due_of_streams(now.as_secs_f64());
             let is_at_end = length.is_some_and(|length| now >= length);
-            let now = match source.plan.late {
+            let elapsed = match source.plan.late {
                 Late::Send if is_at_end && !source.plan.live => {
                     overtime(port, source, schedule, shift, (due, now, gaps, listen))?
                 }
                 _ => now,
             };
-            return Ok((due.max(source.sent + given_up), now));
+            return Ok(Paced { intended: due.max(source.sent + given_up), of_streams, elapsed });
         }
         if left == 0 {
             // At a rate of 0, no frame ever becomes due.

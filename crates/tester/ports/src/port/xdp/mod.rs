@@ -504,11 +504,11 @@ impl Port for XdpPort {
     }
 
     #[inline]
-    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut [u8]) -> u16) -> usize {
         let most = most.min(self.tx_space());
         for count in 0..most {
             let Some(mut buffer) = self.pool.take() else { return count };
-            let bytes = write(&mut buffer);
+            let bytes = write(buffer.bytes_mut());
             if let Err(refused) = self.send(Frame { buffer, bytes }) {
                 self.pool.give(refused.buffer);
                 return count;

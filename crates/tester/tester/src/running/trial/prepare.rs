@@ -12,7 +12,7 @@ use kpps_frames::flows::MOST_FLOWS;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Templates};
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Late, SendPlan, StreamPlan};
+use kpps_ports::port::run::{SendPlan, StreamPlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -186,14 +186,7 @@ fn many_streams(
         there.push(ExpectedStream { stream: plan.stream, frames: plan.frames.clone(), count: room });
         streams.push(plan);
     }
-    let plan = SendPlan {
-        streams,
-        is_paced: offer.load.rate != Rate::Max,
-        as_they_are: false,
-        rewrite: true,
-        late: Late::Skip,
-        live: offer.control.is_some(),
-        epoch: None,
-    };
+    let (is_paced, live) = (offer.load.rate != Rate::Max, offer.control.is_some());
+    let plan = SendPlan { streams, is_paced, live, rewrite: true, ..SendPlan::nothing() };
     Ok((plan, expected))
 }

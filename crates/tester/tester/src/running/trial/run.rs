@@ -12,7 +12,7 @@ use crate::running::test_port::{Done, Task, TestPort};
 use crate::watching::control::StreamControl;
 use crate::watching::state::TrialState;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::Aside;
+use kpps_ports::port::run::{Aside, SendPlan};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ pub(super) struct Ended {
     pub basis: Basis,
     /// The results of each port's work.
     pub done: Vec<Done>,
+    /// The frames that each port was to send.
+    pub plans: Vec<Option<SendPlan>>,
     /// Whether each port failed, so that its last report is old.
     pub lost: Vec<bool>,
     /// The counts of the systems.
@@ -104,7 +106,7 @@ impl Tester {
         started: Started,
         mut done: Vec<Done>,
     ) -> Result<Ended, Error> {
-        let Started { mut basis, state, .. } = started;
+        let Started { mut basis, state, tasks } = started;
         state.control().into_iter().for_each(StreamControl::close);
         let lost: Vec<_> = done.iter().map(|done| done.trouble.is_some()).collect();
         let count = |(count, done): (PortCount, &Done)| PortCount {
@@ -139,7 +141,8 @@ impl Tester {
             }
         }
         let complete = !state.is_abandoned() && trouble.is_none();
-        Ok(Ended { basis, done, lost, counted, complete, trouble })
+        let plans = tasks.into_iter().map(|task| task.plan).collect();
+        Ok(Ended { basis, done, plans, lost, counted, complete, trouble })
     }
 }
 

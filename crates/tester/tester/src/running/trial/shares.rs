@@ -5,7 +5,9 @@ use super::run::Ended;
 use crate::running::learn::Direction;
 use crate::running::streams::Stream;
 use crate::running::test_port::SentFrames;
+use kpps_ports::port::run::{PlanPart, SendPlan, StreamPlan};
 use std::mem::take;
+use std::time::Duration;
 
 impl Ended {
     /// The frames that a port has sent in one of its directions.
@@ -18,9 +20,9 @@ impl Ended {
         let Some(at) = receivers.iter().position(|it| *it == to) else { return SentFrames::default() };
         let all = &self.done[from].sent;
         let receiver = |(stream, _): (&Stream, f64)| stream.to;
-        let of_streams = |to: usize| {
-            let streams = offer.streams_from(from).map(receiver).zip(&all.of_streams);
-            streams.filter(move |(it, _)| *it == to).map(|(_, frames)| *frames)
+        let own = |of_streams: &[u64], to: usize| -> Vec<u64> {
+            let streams = offer.streams_from(from).map(receiver).zip(of_streams);
+            streams.filter(|(it, _)| *it == to).map(|(_, frames)| *frames).collect()
         };
         let arrived = |to: usize| {
             let of = self.done[to].of_senders.iter().find(|of| of.from == from);
@@ -29,7 +31,7 @@ impl Ended {
         // Of a port that failed only the sum is known, beside what arrived.
         let mut given: Vec<u64> = match all.of_streams.is_empty() {
             true => receivers.iter().map(|to| arrived(*to)).collect(),
-            false => receivers.iter().map(|to| of_streams(*to).sum()).collect(),
+            false => receivers.iter().map(|to| own(&all.of_streams, *to).iter().sum()).collect(),
         };
         spread(all.given.saturating_sub(given.iter().sum()), &[], &mut given);
         // Which frames the kernel refused is unknown: some that are missing.
@@ -37,12 +39,12 @@ impl Ended {
             receivers.iter().zip(&given).map(|(to, given)| given.saturating_sub(arrived(*to))).collect();
         let mut refused = vec![0; receivers.len()];
         spread(all.given.saturating_sub(all.frames), &missing, &mut refused);
-        let due = |to: usize| -> u64 {
-            let streams = offer.streams_from(from).map(receiver).zip(&all.due_of_streams);
-            streams.filter(|(it, _)| *it == to).map(|(_, frames)| *frames).sum()
+        let due = |to: &usize| match all.due_of_streams.is_empty() {
+            true => self.due(offer, (from, *to), all.elapsed),
+            false => own(&all.due_of_streams, *to).iter().sum(),
         };
-        let late: Vec<_> =
-            receivers.iter().zip(&given).map(|(to, given)| due(*to).saturating_sub(*given)).collect();
+        let due: Vec<u64> = receivers.iter().map(due).collect();
+        let late: Vec<_> = due.iter().zip(&given).map(|(due, given)| due.saturating_sub(*given)).collect();
         let mut left_out = vec![0; receivers.len()];
         spread(all.intended.saturating_sub(all.given), &late, &mut left_out);
         let of = |counts: &[u64]| counts.get(at).copied().unwrap_or_default();
@@ -51,12 +53,24 @@ impl Ended {
             intended: of(&given) + of(&left_out),
             frames: of(&given).saturating_sub(of(&refused)),
             given: of(&given),
-            of_streams: of_streams(to).collect(),
+            of_streams: own(&all.of_streams, to),
+            due_of_streams: own(&all.due_of_streams, to),
             // The port's gaps are those between the frames of all directions.
             gaps: all.gaps.filter(|_| is_first),
             lateness: all.lateness.filter(|_| is_first),
             ..all.clone()
         }
+    }
+
+    /// The frames of a direction that are due in this time by the plan, if they are paced.
+    fn due(&self, offer: &Offer, (from, to): Direction, elapsed: Duration) -> u64 {
+        let Some(plan) = &self.plans[from] else { return 0 };
+        let of_direction = |((stream, _), planned): ((&Stream, f64), &StreamPlan)| {
+            (stream.to == to).then(|| planned.clone())
+        };
+        let streams = offer.streams_from(from).zip(&plan.streams).filter_map(of_direction).collect();
+        let part = PlanPart::whole(SendPlan { streams, ..plan.clone() });
+        part.timetables().map_or(0, |mut tables| tables.before(elapsed.as_secs_f64()).round() as u64)
     }
 }
 

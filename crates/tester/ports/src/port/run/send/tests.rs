@@ -7,6 +7,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size, Stack, Templates, tag};
 use kpps_platform::memory::Memory;
+use kpps_platform::memory::PoolBuffer;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -111,12 +112,12 @@ impl Port for Mirror {
         }
         Ok(())
     }
-    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut [u8]) -> u16) -> usize {
         let most = if self.keeps { most.min(self.tx_space()) } else { 0 };
         for _ in 0..most {
             let mut buffer = self.pool.take().unwrap();
             buffer.bytes_mut().fill(0xee);
-            let bytes = write(&mut buffer);
+            let bytes = write(buffer.bytes_mut());
             self.send(Frame { buffer, bytes }).unwrap();
         }
         most
@@ -430,6 +431,8 @@ fn streams_are_sent_side_by_side() {
         let sent = send(&mut port, &plan, &mut Always).unwrap();
         assert_eq!((sent.intended, sent.sent + sent.shortfall), (140, 140), "{sent:?}");
         assert_eq!(sent.of_streams.iter().sum::<u64>(), sent.sent, "{sent:?}");
+        // Also those that were left out.
+        assert_eq!(sent.due_of_streams, [100, 10, 30]);
         if late == Late::Send {
             assert_eq!(sent.of_streams, [100, 10, 30]);
         }
@@ -463,7 +466,7 @@ fn a_stream_with_an_end_keeps_its_rate() {
         plan.streams[0].duration = Some(Duration::from_millis(duration_ms));
         let sent = send(&mut port, &plan, &mut Ends(200)).unwrap();
         assert_eq!((sent.intended, sent.sent + sent.shortfall), (frames, frames), "{sent:?}");
-        assert_eq!(sent.of_streams, [sent.sent]);
+        assert_eq!((&sent.of_streams[..], &sent.due_of_streams[..]), (&[sent.sent][..], &[frames][..]));
         let numbers = port.all.iter().map(|frame| tag::read(frame).unwrap().sequence);
         assert!(numbers.eq(0..sent.sent));
     }
