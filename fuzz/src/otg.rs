@@ -32,7 +32,7 @@ fn configured(object: &kpps_otg::value::Object, is_lenient: bool) {
     let mut problems = Problems::new(is_lenient);
     let all = Configuration::read(object, &mut problems);
     for placed in &all.flows {
-        let stream = placed.flow.stream(0, 1_000_000_000);
+        let stream = placed.flow.stream(placed.ports, 1_000_000_000);
         assert!(stream.pps() > 0.0 && stream.pps().is_finite());
         assert!(placed.flow.sizes().parts().iter().all(|(size, _)| *size >= stream.stack.least()));
         assert!(placed.ports.iter().all(|port| *port < all.ports.len()));

@@ -72,8 +72,8 @@ pub enum Error {
     NoReplay(String),
     /// A stream cannot be added to a trial.
     #[error(
-        "{0}: no stream can be added to its port: the port has sent no stream from the beginning of the trial on, \
-        has the most possible streams, or the trial has not begun or has ended"
+        "{0}: no stream can be added: its port or the trial has the most possible streams, or the trial has not \
+        begun or has ended"
     )]
     NoMoreStreams(String),
     /// A stream has no frames.

@@ -58,9 +58,10 @@ pub use judging::{
 };
 pub use running::{
     Address, Allowed, DirectionOutcome, Done, Expect, ExpectedStream, FlowPlan, Host, LiveCounts, LocalHost,
-    LocalPort, MOST_PORTS, MOST_STREAMS, OfCore, OfSender, Offer, Outcome, PortSent, PortsTestbed, Replay,
-    RunStart, SentFrames, Site, Stream, Task, Template, TestPort, Tester, Traffic, all_arrived, app_run,
-    calibrate, check_shape, full_mesh, is_link_up, neighbours, numbers, offered, parse_streams, read_streams,
-    send, send_one, shape, sizes_of_streams, streams, streams_plan, streams_pps, template, undisturbed,
+    LocalPort, MOST_PORTS, MOST_STREAMS, MOST_STREAMS_OF_TRIAL, OfCore, OfSender, Offer, Outcome, PortSent,
+    PortsTestbed, Replay, RunStart, SentFrames, Site, Stream, Task, Template, TestPort, Tester, Traffic,
+    all_arrived, app_run, calibrate, check_shape, full_mesh, is_link_up, neighbours, numbers, offered,
+    parse_streams, read_streams, send, send_one, shape, sizes_of_streams, streams, streams_plan, streams_pps,
+    template, undisturbed,
 };
 pub use watching::{Gauges, Metrics, NewRate, Reported, StreamControl, StreamNow, TrialState, live};

@@ -204,7 +204,8 @@ fn between(
     on_ports.check_several(ports)?;
     let mut tester = ports.open(session)?;
     ports.mesh(&mut tester, &arguments.target.sizes(arguments.size.as_ref())?);
-    tester.capture = on_ports.capture_all.form();
+    let form = on_ports.capture_all.form();
+    tester.captures = form.into_iter().flat_map(|form| [(0, form), (1, form)]).collect();
     let offer = offer(ports, on_ports, arguments, &tester, replay.as_ref())?;
     let mut files = arguments.outputs.open(session, "trial")?;
     let capture = files.open(on_ports.capture.as_deref())?;

@@ -1,36 +1,31 @@
-//! Changes of the flows between two ports, some of which may be being sent.
+//! Changes of the flows, some of which may be being sent.
 
 use super::member::Member;
-use super::pair::Pair;
+use super::transmitter::Transmitter;
 use crate::rules::{Refusal, Rules};
 use crate::translation::Configuration;
-use kpps_tester::{MOST_STREAMS, Stream};
+use kpps_tester::{MOST_STREAMS, MOST_STREAMS_OF_TRIAL, Stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
-impl Pair {
-    /// Refuses a configuration whose flows between these ports ask for too much, or that a transmission
-    /// cannot take.
+impl Transmitter {
+    /// Refuses a configuration whose flows ask for too much, or that a transmission cannot take.
     ///
     /// # Errors
     /// The place and the reason.
     pub fn check(&self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
-        let planned = self.limits.planned(self.ports, all, rules)?;
+        let planned = self.limits.planned(all, rules)?;
         if !self.is_running() {
             return Ok(());
         }
-        let [a, b] = self.ports.map(|port| all.ports.get(port).map_or("", |port| port.name.as_str()));
         let refused = |at: usize, why: &str| {
-            Err(Refusal::wrong(format!(
-                "flows[{at}]: flows between {a} and {b} are being sent, and {why}: stop them before"
-            )))
+            Err(Refusal::wrong(format!("flows[{at}]: flows are being sent, and {why}: stop them before")))
         };
         let known: BTreeMap<&str, &Member> =
             self.members.iter().map(|member| (member.stream.name.as_str(), member)).collect();
-        let mut counts = [0, 1].map(|side| {
-            self.members.iter().chain(&self.gone).filter(|member| member.stream.from == side).count()
-        });
-        let senders = counts.map(|count| count > 0);
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        let sent = self.members.iter().chain(&self.gone);
+        sent.for_each(|member| *counts.entry(member.stream.from).or_default() += 1);
         for (at, stream) in &planned {
             let member = known.get(stream.name.as_str());
             if member.is_some_and(|member| is_alike(&member.stream, stream)) {
@@ -39,25 +34,22 @@ impl Pair {
             if member.is_some_and(|member| member.state.is_paused) {
                 return refused(*at, "this one is paused while its sizes change");
             }
-            counts[stream.from] += 1;
-            if !senders[stream.from] {
-                return refused(*at, "none of them goes in the direction of this one");
-            }
-            if counts[stream.from] > MOST_STREAMS {
+            *counts.entry(stream.from).or_default() += 1;
+            let is_full = counts.get(&stream.from).is_some_and(|count| *count > MOST_STREAMS);
+            if is_full || counts.values().sum::<usize>() > MOST_STREAMS_OF_TRIAL {
                 return refused(*at, "too many were added or changed");
             }
         }
         Ok(())
     }
 
-    /// Takes the flows that a configuration has between these ports, which was [checked](Self::check). Flows
-    /// of the same name keep their counts. Flows that are being sent go on, with their new rates and sizes,
-    /// and deleted ones stop.
+    /// Takes the flows of a configuration, which was [checked](Self::check). Flows of the same name keep
+    /// their counts. Flows that are being sent go on, with their new rates and sizes, and deleted ones stop.
     ///
     /// # Errors
     /// [`check`](Self::check), or the transmission ends at this moment.
     pub fn adopt(&mut self, all: &Configuration, rules: &Rules) -> Result<(), Refusal> {
-        let planned = self.limits.planned(self.ports, all, rules)?;
+        let planned = self.limits.planned(all, rules)?;
         // Flows that are being sent, and go on with other frames.
         let mut going_on = BTreeSet::new();
         if self.is_running() {

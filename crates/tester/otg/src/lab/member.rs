@@ -1,10 +1,10 @@
-//! A flow between two ports, with the stream by which it is sent.
+//! A flow of the configuration, with the stream by which it is sent.
 
 use super::flow_state::FlowState;
 use kpps_tester::{Stream, StreamNow};
 use std::time::{Duration, Instant};
 
-/// A flow between two ports.
+/// A flow of the configuration.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Its index in the configuration.

@@ -21,7 +21,7 @@ impl Lab {
     pub fn metrics(&mut self, request: &Object, problems: Problems) -> Result<Object, Refusal> {
         accepted(problems)?;
         self.tick();
-        if let Some(lines) = self.pairs.iter().find_map(|pair| pair.verdict(self.rules.is_strict)) {
+        if let Some(lines) = self.transmitter.verdict(self.rules.is_strict) {
             return Err(Refusal { code: 500, lines });
         }
         let node = Node::new(request);
@@ -58,9 +58,7 @@ impl Lab {
             if let Some(is_up) = spec.and_then(|known| is_link_up(&known.spec)) {
                 set("link", if is_up { "up" } else { "down" }.into());
             }
-            let pair = self.pair_of(at);
-            let captures = self.configuration.captures.iter().any(|capture| capture.port == at)
-                && pair.is_some_and(|pair| pair.capture.is_some());
+            let captures = self.transmitter.captures.contains_key(&at);
             set("capture", if captures { "started" } else { "stopped" }.into());
             set("transmit", if is_sending { "started" } else { "stopped" }.into());
             for (way, side) in ["tx", "rx"].into_iter().enumerate() {
@@ -69,7 +67,7 @@ impl Lab {
                 set(&format!("frames_{side}_rate"), rates_pps[way].into());
                 set(&format!("bytes_{side}_rate"), byte_rates[way].into());
             }
-            if let Some(mbps) = pair.and_then(|pair| pair.limits.speed_mbps) {
+            if let Some(mbps) = self.transmitter.limits.of(at).speed_mbps {
                 set("speed", u64::from(mbps).into());
             }
             all.push(metric);
@@ -79,45 +77,42 @@ impl Lab {
 
     /// The counts of the port with this index: what it has sent, and what it has received.
     fn port_counts(&self, port: usize) -> PortCounts {
-        let mut counts = PortCounts::default();
-        for pair in &self.pairs {
-            for side in [0, 1] {
-                // Frames from this side are sent by its port, and received by the other.
-                let ways = [0, 1].into_iter().filter(|way| pair.ports[side ^ *way] == port);
-                for way in ways {
-                    let members = pair.members.iter().chain(&pair.gone);
-                    let of_side = members.filter(|member| member.stream.from == side);
-                    counts.totals.frames[way] += pair.past[side].frames[way];
-                    counts.totals.bytes[way] += pair.past[side].bytes[way];
-                    for Member { state, .. } in of_side {
-                        counts.totals.frames[way] += state.totals.frames[way];
-                        counts.totals.bytes[way] += state.totals.bytes[way];
-                        counts.rates_pps[way] += state.rates_pps[way];
-                        counts.byte_rates[way] += state.rates_pps[way] * state.mean_bytes;
-                        counts.is_sending |= way == 0 && pair.is_running() && state.is_active();
-                    }
-                }
+        let PortCounts { mut totals, mut rates_pps, mut byte_rates, mut is_sending } = PortCounts::default();
+        let ways = |from: usize, to: usize| {
+            [from, to].into_iter().enumerate().filter(|(_, end)| *end == port).map(|(way, _)| way)
+        };
+        let mut add = |way: usize, more: &Totals| {
+            totals.frames[way] += more.frames[way];
+            totals.bytes[way] += more.bytes[way];
+        };
+        for ((from, to), past) in &self.transmitter.past {
+            ways(*from, *to).for_each(|way| add(way, past));
+        }
+        let is_running = self.transmitter.is_running();
+        for Member { state, stream, .. } in self.transmitter.members.iter().chain(&self.transmitter.gone) {
+            for way in ways(stream.from, stream.to) {
+                add(way, &state.totals);
+                rates_pps[way] += state.rates_pps[way];
+                byte_rates[way] += state.rates_pps[way] * state.mean_bytes;
+                is_sending |= way == 0 && is_running && state.is_active();
             }
         }
-        counts
+        PortCounts { totals, rates_pps, byte_rates, is_sending }
     }
 
     fn flow_metrics(&self, request: &Node<'_>) -> Result<Object, Refusal> {
         let asked = self.flows_asked(request)?;
         let columns: BTreeSet<&str> = request.texts("metric_names").into_iter().collect();
-        let mut states = BTreeMap::new();
-        for pair in &self.pairs {
-            let is_running = pair.is_running();
-            let of = |member: &Member| (member.flow, (member.state.clone(), pair.totals(member), is_running));
-            states.extend(pair.members.iter().map(of));
-        }
+        let is_running = self.transmitter.is_running();
+        let members = self.transmitter.members.iter();
+        let states: BTreeMap<usize, &Member> = members.map(|member| (member.flow, member)).collect();
         let mut all = Vec::new();
         for (at, placed) in self.configuration.flows.iter().enumerate() {
             let flow = &placed.flow;
             let is_asked = asked.contains(&at);
             let state = states.get(&at).filter(|_| is_asked && flow.metrics.is_enabled);
-            let Some((state, totals, is_running)) = state else { continue };
-            let is_running = *is_running;
+            let Some(member) = state else { continue };
+            let (state, totals) = (&member.state, self.transmitter.totals(member));
             let port = |at: usize| self.configuration.ports.get(at).map_or("", |port| port.name.as_str());
             let mut metric = Object::new("FlowMetric")
                 .with("name", flow.name.as_str())
@@ -134,7 +129,7 @@ impl Lab {
                 false => "stopped",
             };
             set("transmit", transmit.into());
-            let Totals { frames, bytes } = *totals;
+            let Totals { frames, bytes } = totals;
             for (way, side) in ["tx", "rx"].into_iter().enumerate() {
                 let pps = state.rates_pps[way];
                 let bytes_per_s = pps * state.mean_bytes;
@@ -208,9 +203,7 @@ impl Lab {
         let asked = devices.filter(|it| names.is_empty() || names.contains(it.ethernet.as_str()));
         let mut all = Vec::new();
         for device in asked {
-            let pair = self.pairs.iter().find(|pair| pair.ports.contains(&device.port));
-            let side = pair.map_or(0, |pair| usize::from(pair.ports[0] != device.port));
-            let router = |station| pair?.stations.router(side, &station);
+            let router = |station| self.transmitter.stations.router(&station);
             let known: BTreeMap<_, _> = device.stations().into_iter().filter_map(router).collect();
             for (ip, mac) in known.into_iter().filter(|(ip, _)| ip.is_ipv4() == is_v4) {
                 all.push(
@@ -225,7 +218,7 @@ impl Lab {
     }
 }
 
-/// The counts of a port: of each pair, what it has sent and what it has received.
+/// The counts of a port: what it has sent, and what it has received.
 #[derive(Default)]
 struct PortCounts {
     totals: Totals,

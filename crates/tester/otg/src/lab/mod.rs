@@ -5,21 +5,21 @@ mod changes;
 mod flow_state;
 mod member;
 mod metrics;
-mod pair;
 mod planned;
 mod report;
 mod run;
 mod stations;
+mod transmitter;
 
 use crate::problems::Problems;
 use crate::rules::{Refusal, Rules};
-use crate::translation::{Bad, Configuration, Node};
+use crate::translation::{Bad, Capture, Configuration, Node};
 use crate::value::{Object, Value};
 use kpps_tester::RingForm;
-use pair::{Pair, unknown};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
+use transmitter::{Transmitter, unknown};
 
 /// The documents that are kept in memory.
 const MOST_DOCUMENTS: usize = 64;
@@ -33,7 +33,7 @@ pub struct Lab {
     /// The configuration as it was given, without fields that were left out.
     given: Object,
     configuration: Configuration,
-    pairs: Vec<Pair>,
+    transmitter: Transmitter,
     /// The last documents, as JSON.
     documents: VecDeque<String>,
     /// The number of the last document in the folder.
@@ -56,7 +56,7 @@ impl Lab {
             rules,
             given: Object::new("Config"),
             configuration: Configuration::default(),
-            pairs: Vec::new(),
+            transmitter: Transmitter::default(),
             documents: VecDeque::new(),
             written: 0,
         }
@@ -76,22 +76,15 @@ impl Lab {
         let configuration = Configuration::read(&given, &mut problems);
         let warnings = accepted(problems)?;
         self.check_ports(&configuration)?;
-        let was_running = self.pairs.iter().any(Pair::is_running);
+        let was_running = self.transmitter.is_running();
         self.end();
         // The old ports are closed first: new ones may be the same.
-        self.pairs.iter_mut().for_each(Pair::close);
-        let opened = configuration.pairs().into_iter();
-        let opened = opened.map(|ports| Pair::open(ports, &configuration, &self.rules));
-        match opened.collect::<Result<_, _>>() {
-            Ok(pairs) => (self.pairs, self.given, self.configuration) = (pairs, given, configuration),
+        self.transmitter.close();
+        match Transmitter::open(&configuration, &self.rules) {
+            Ok(new) => (self.transmitter, self.given, self.configuration) = (new, given, configuration),
             Err(Refusal { code, mut lines }) => {
-                for pair in &mut self.pairs {
-                    if let Err(why) = pair.reopen(&self.configuration, &self.rules) {
-                        lines.push(format!(
-                            "the ports of the earlier configuration: {}",
-                            why.lines.join(", ")
-                        ));
-                    }
+                if let Err(why) = self.transmitter.reopen(&self.configuration, &self.rules) {
+                    lines.push(format!("the ports of the earlier configuration: {}", why.lines.join(", ")));
                 }
                 if was_running {
                     lines.push("the configuration before it stays, and its flows have stopped".into());
@@ -114,28 +107,10 @@ impl Lab {
     /// Changes the flows of the configuration. Flows that both have keep their counts, and go on if they are
     /// being sent. If this is an error, nothing has changed.
     fn adopt(&mut self, given: Object, configuration: Configuration) -> Result<(), Refusal> {
-        self.pairs.iter().try_for_each(|pair| pair.check(&configuration, &self.rules))?;
-        let all = configuration.pairs();
-        // A port that no flow uses any longer may be one of another pair.
-        self.with_each(|pair, _, rules| {
-            if !all.contains(&pair.ports) {
-                pair.finish(rules);
-                pair.close();
-            }
-        });
-        let is_new = |ports: &[usize; 2]| !self.pairs.iter().any(|pair| pair.ports == *ports);
-        let opened = all.iter().copied().filter(is_new);
-        let opened = opened.map(|ports| Pair::open(ports, &configuration, &self.rules));
-        let opened: Vec<Pair> = opened.collect::<Result<_, _>>()?;
-        self.pairs.iter_mut().try_for_each(|pair| pair.adopt(&configuration, &self.rules))?;
-        self.pairs.extend(opened);
+        self.transmitter.check(&configuration, &self.rules)?;
+        self.transmitter.adopt(&configuration, &self.rules)?;
         (self.given, self.configuration) = (given, configuration);
         Ok(())
-    }
-
-    /// The pair that has flows from or to a port.
-    fn pair_of(&self, port: usize) -> Option<&Pair> {
-        self.pairs.iter().find(|pair| pair.ports.contains(&port) && !pair.members.is_empty())
     }
 
     /// The configuration.
@@ -227,7 +202,7 @@ impl Lab {
 
     /// Refuses a change while flows are sent.
     fn quiet(&self, change: &str) -> Result<(), Refusal> {
-        match self.pairs.iter().any(Pair::is_running) {
+        match self.transmitter.is_running() {
             true => Err(Refusal::wrong(format!("flows are being sent: stop them before {change}"))),
             false => Ok(()),
         }
@@ -245,16 +220,12 @@ impl Lab {
                 let transmit = node.child("traffic").child("flow_transmit");
                 let flows = self.flows_asked(&transmit)?;
                 match transmit.text("state") {
-                    Some("start") => {
-                        self.try_each(|pair, all, rules| pair.start(&flows, false, all, rules))?;
-                    }
-                    Some("pause") => self.with_each(|pair, _, _| pair.pause(&flows)),
-                    Some("resume") => {
-                        self.try_each(|pair, all, rules| pair.resume(&flows, all, rules))?;
-                    }
+                    Some("start") => self.with(|it, all, rules| it.start(&flows, false, all, rules))?,
+                    Some("pause") => self.transmitter.pause(&flows),
+                    Some("resume") => self.with(|it, all, rules| it.resume(&flows, all, rules))?,
                     Some("stop") => {
-                        self.with_each(|pair, _, rules| pair.stop(&flows, rules));
-                        warnings.extend(self.pairs.iter().flat_map(Pair::warnings));
+                        self.with(|it, _, rules| it.stop(&flows, rules));
+                        warnings.extend(self.transmitter.warnings());
                     }
                     Some(other) => {
                         return Err(transmit.bad_at("state", format!("'{other}' is not supported")).into());
@@ -268,7 +239,7 @@ impl Lab {
                     return Err(protocol.bad_at("choice", "only 'all' is supported").into());
                 }
                 if protocol.child("all").text("state") == Some("start") {
-                    self.try_each(Pair::resolve)?;
+                    self.with(Transmitter::resolve)?;
                 }
             }
             _ => self.control_captures(&node.child("port"))?,
@@ -301,12 +272,12 @@ impl Lab {
             Some("stop") => {}
             _ => return Err(capture.bad_at("state", "it is missing").into()),
         }
-        let starts = capture.text("state") == Some("start");
-        for capture in chosen {
-            for pair in self.pairs.iter_mut().filter(|pair| pair.ports.contains(&capture.port)) {
-                let form = RingForm { ring_bytes: CAPTURE_BYTES, frame_bytes: capture.frame_bytes };
-                pair.capture = starts.then_some(form);
-            }
+        for Capture { port, frame_bytes, .. } in chosen {
+            let form = RingForm { ring_bytes: CAPTURE_BYTES, frame_bytes };
+            match capture.text("state") {
+                Some("start") => self.transmitter.captures.insert(port, form),
+                _ => self.transmitter.captures.remove(&port),
+            };
         }
         Ok(())
     }
@@ -324,30 +295,14 @@ impl Lab {
         let found = self.configuration.captures.iter().find(|it| Some(it.port) == port);
         let capture =
             found.ok_or_else(|| node.bad_at("port_name", format!("port '{name}' has no capture")))?;
-        let pair = self.pair_of(capture.port);
-        if pair.is_some_and(Pair::is_running) {
+        if self.transmitter.is_running() {
             return Err(node.bad_at("port_name", "flows are being sent: stop them first").into());
         }
-        let frames = pair.and_then(|pair| pair.captured(capture.port));
-        let frames = frames.ok_or_else(|| {
+        let frames = self.transmitter.captured(capture.port).ok_or_else(|| {
             node.bad_at("port_name", "nothing was captured: start the capture before the flows")
         })?;
         let file = kpps_tester::received_of(name, frames, capture.is_pcapng);
         file.map_err(|error| Refusal::failed(format!("the capture cannot be written: {error}")))
-    }
-
-    /// Works on each pair until one refuses.
-    fn try_each(
-        &mut self,
-        mut work: impl FnMut(&mut Pair, &Configuration, &Rules) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
-        let mut done = Ok(());
-        self.with_each(|pair, configuration, rules| {
-            if done.is_ok() {
-                done = work(pair, configuration, rules);
-            }
-        });
-        done
     }
 
     /// The indices of the flows that a list names.
@@ -369,40 +324,40 @@ impl Lab {
         }
     }
 
-    /// Reads the counts of running transmissions, and ends those that are through.
+    /// Reads the counts of a running transmission, and ends it if it is through.
     pub fn tick(&mut self) {
-        self.with_each(|pair, _, rules| pair.tick(rules));
+        self.with(|transmitter, _, rules| transmitter.tick(rules));
     }
 
-    /// Ends all transmissions.
+    /// Ends a running transmission.
     pub fn end(&mut self) {
-        self.with_each(|pair, _, rules| pair.finish(rules));
+        self.with(|transmitter, _, rules| transmitter.finish(rules));
     }
 
-    /// Works on each pair, and keeps the documents of the transmissions that end with it.
-    fn with_each(&mut self, mut work: impl FnMut(&mut Pair, &Configuration, &Rules)) {
-        for pair in &mut self.pairs {
-            let was_running = pair.is_running();
-            work(pair, &self.configuration, &self.rules);
-            let Some(document) = pair.document.as_ref().filter(|_| was_running && !pair.is_running()) else {
-                continue;
-            };
-            let text = match kpps_documents::to_json(document) {
-                Ok(text) => text,
-                Err(error) => {
-                    (self.rules.log)(&format!("a document cannot be written: {error}"));
-                    continue;
-                }
-            };
-            if let Some(folder) = &self.rules.documents
-                && let Err(why) = write_next(folder, &mut self.written, &text)
-            {
-                (self.rules.log)(&why);
+    /// Works with the transmitter, and keeps the document of a transmission that ends with it.
+    fn with<T>(&mut self, work: impl FnOnce(&mut Transmitter, &Configuration, &Rules) -> T) -> T {
+        let was_running = self.transmitter.is_running();
+        let done = work(&mut self.transmitter, &self.configuration, &self.rules);
+        let has_ended = was_running && !self.transmitter.is_running();
+        if let Some(document) = self.transmitter.document.as_ref().filter(|_| has_ended) {
+            match kpps_documents::to_json(document) {
+                Ok(text) => self.keep(text),
+                Err(error) => (self.rules.log)(&format!("a document cannot be written: {error}")),
             }
-            self.documents.push_back(text);
-            if self.documents.len() > MOST_DOCUMENTS {
-                self.documents.pop_front();
-            }
+        }
+        done
+    }
+
+    /// Keeps a document.
+    fn keep(&mut self, text: String) {
+        if let Some(folder) = &self.rules.documents
+            && let Err(why) = write_next(folder, &mut self.written, &text)
+        {
+            (self.rules.log)(&why);
+        }
+        self.documents.push_back(text);
+        if self.documents.len() > MOST_DOCUMENTS {
+            self.documents.pop_front();
         }
     }
 

@@ -1,38 +1,49 @@
-//! The streams of the flows between two ports.
+//! The streams of the flows of a configuration.
 
 use crate::rules::{Refusal, Rules};
-use crate::translation::{Configuration, Placed, seconds, sorted};
+use crate::translation::{Configuration, Placed, seconds};
 use kpps_frames::rate::GIGABIT;
 use kpps_ports::Error;
 use kpps_tester::Stream;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The limits of two ports.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The speed of the slower link in Mb/s, if it is known.
+/// The limits of ports, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Limits(pub Vec<PortLimits>);
+
+/// The limits of a port.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PortLimits {
+    /// The speed of its link in Mb/s, if it is known.
     pub speed_mbps: Option<u32>,
-    /// The longest frame that both ports take, in bytes without FCS, if it is known.
+    /// Its longest frame, in bytes without FCS, if it is known.
     pub longest: Option<usize>,
 }
 
 impl Limits {
-    /// The flows that a configuration has between two ports, by their indices, with their streams.
+    /// The limits of a port.
+    pub fn of(&self, port: usize) -> PortLimits {
+        self.0.get(port).copied().unwrap_or_default()
+    }
+
+    /// The speed of the slowest link of these ports in Mb/s, if one is known.
+    fn slowest_mbps(&self, ports: &[usize]) -> Option<u32> {
+        ports.iter().filter_map(|port| self.of(*port).speed_mbps).min()
+    }
+
+    /// The flows of a configuration, by their indices, with their streams.
     ///
     /// # Errors
     /// The flows ask for too much.
-    pub fn planned(
-        &self,
-        ports: [usize; 2],
-        all: &Configuration,
-        rules: &Rules,
-    ) -> Result<Vec<(usize, Stream)>, Refusal> {
-        let bits_per_s = self.speed_mbps.map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
-        let from = |placed: &Placed| usize::from(placed.ports[0] != ports[0]);
-        let flows = all.flows.iter().enumerate().filter(|(_, placed)| sorted(placed.ports) == ports);
-        let stream = |(at, placed): (usize, &Placed)| (at, placed.flow.stream(from(placed), bits_per_s));
-        let mut streams: Vec<(usize, Stream)> = flows.map(stream).collect();
-        [0, 1].into_iter().for_each(|side| stagger(&mut streams, side));
+    pub fn planned(&self, all: &Configuration, rules: &Rules) -> Result<Vec<(usize, Stream)>, Refusal> {
+        let stream = |(at, placed): (usize, &Placed)| {
+            let bits_per_s =
+                self.slowest_mbps(&placed.ports).map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
+            (at, placed.flow.stream(placed.ports, bits_per_s))
+        };
+        let mut streams: Vec<(usize, Stream)> = all.flows.iter().enumerate().map(stream).collect();
+        (0..all.ports.len()).for_each(|port| stagger(&mut streams, port));
         let name = |port: usize| all.ports.get(port).map_or("", |port| port.name.as_str());
         for (at, stream) in &streams {
             if seconds(stream).is_some_and(|s| s > rules.max_duration.as_secs_f64()) {
@@ -41,13 +52,16 @@ impl Limits {
                     rules.max_duration.as_secs_f64()
                 )));
             }
-            let ends = format!("one of the ports {} and {}", name(ports[0]), name(ports[1]));
-            Error::check_longest(&ends, self.longest, stream.longest())
+            let longest = [stream.from, stream.to].into_iter().filter_map(|port| self.of(port).longest).min();
+            let ends = format!("one of the ports {} and {}", name(stream.from), name(stream.to));
+            Error::check_longest(&ends, longest, stream.longest())
                 .map_err(|why| Refusal::wrong(format!("flows[{at}].size: {why}")))?;
         }
-        for (side, port) in ports.into_iter().enumerate() {
-            let of_side = || streams.iter().map(|(_, stream)| stream).filter(|stream| stream.from == side);
-            let pps: f64 = of_side().map(Stream::pps).sum();
+        let directions: BTreeSet<_> = streams.iter().map(|(_, stream)| (stream.from, stream.to)).collect();
+        for port in directions.iter().map(|direction| direction.0).collect::<BTreeSet<_>>() {
+            let of_port: Vec<&Stream> =
+                streams.iter().map(|(_, stream)| stream).filter(|stream| stream.from == port).collect();
+            let pps: f64 = of_port.iter().map(|stream| stream.pps()).sum();
             let name = name(port);
             if pps > rules.max_pps {
                 return Err(Refusal::wrong(format!(
@@ -55,17 +69,33 @@ impl Limits {
                     rules.max_pps
                 )));
             }
-            let bits: f64 = of_side().map(|it| it.sizes.l1_bits_per_s(it.pps())).sum();
-            if let Some(mbps) = self.speed_mbps
-                && bits > f64::from(mbps) * 1e6 * (1.0 + 1e-9)
-            {
-                return Err(Refusal::wrong(format!(
-                    "ports[{port}]: the flows from {name} need {:.3} Mb/s together with preambles and gaps, and the link has {mbps} Mb/s",
-                    bits / 1e6
-                )));
-            }
+            check_speed((port, name), "", &of_port, self.of(port).speed_mbps)?;
+        }
+        for (from, to) in directions {
+            let is_its = |stream: &&Stream| (stream.from, stream.to) == (from, to);
+            let of_direction: Vec<&Stream> =
+                streams.iter().map(|(_, stream)| stream).filter(is_its).collect();
+            let end = format!(" to {}", name(to));
+            check_speed((from, name(from)), &end, &of_direction, self.slowest_mbps(&[from, to]))?;
         }
         Ok(streams)
+    }
+}
+
+/// Refuses streams from a port, or those of them `to` another one, that need more than a link has.
+fn check_speed(
+    (port, name): (usize, &str),
+    to: &str,
+    streams: &[&Stream],
+    speed_mbps: Option<u32>,
+) -> Result<(), Refusal> {
+    let bits: f64 = streams.iter().map(|it| it.sizes.l1_bits_per_s(it.pps())).sum();
+    match speed_mbps {
+        Some(mbps) if bits > f64::from(mbps) * 1e6 * (1.0 + 1e-9) => Err(Refusal::wrong(format!(
+            "ports[{port}]: the flows from {name}{to} need {:.3} Mb/s together with preambles and gaps, and the link has {mbps} Mb/s",
+            bits / 1e6
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -74,9 +104,9 @@ const BEGINNING: Duration = Duration::from_millis(50);
 
 /// The streams from a port begin one after the other, in the order of the flows: streams of one rate are no
 /// burst then.
-fn stagger(streams: &mut [(usize, Stream)], side: usize) {
+fn stagger(streams: &mut [(usize, Stream)], port: usize) {
     let mut all: Vec<&mut Stream> =
-        streams.iter_mut().map(|(_, stream)| stream).filter(|stream| stream.from == side).collect();
+        streams.iter_mut().map(|(_, stream)| stream).filter(|stream| stream.from == port).collect();
     let pps: f64 = all.iter().map(|stream| stream.pps()).sum();
     let step_s = (1.0 / pps.max(f64::MIN_POSITIVE)).min(BEGINNING.as_secs_f64() / all.len().max(1) as f64);
     for (place, stream) in all.iter_mut().enumerate() {

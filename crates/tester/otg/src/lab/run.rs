@@ -1,4 +1,4 @@
-//! A transmission between two ports: a trial on a thread of its own.
+//! A transmission between the ports of a configuration: a trial on a thread of its own.
 
 use kpps_documents::detail::DetailedTrial;
 use kpps_methods::units::RateSpec;
@@ -7,6 +7,7 @@ use kpps_tester::{
     Captured, Offer, Outcome, Stream, StreamControl, StreamNow, Tester, document, sizes_of_streams,
     streams_pps,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,8 +28,8 @@ pub struct Results {
     pub counts: Vec<StreamNow>,
     /// The document, if a frame was due.
     pub document: Option<DetailedTrial>,
-    /// The frames of each port, if they were captured.
-    pub captured: Vec<Captured>,
+    /// The frames of the ports whose frames were captured.
+    pub captured: BTreeMap<usize, Captured>,
 }
 
 /// A transmission that is over.
@@ -45,7 +46,7 @@ impl Run {
     /// # Errors
     /// The tester, and why there is no thread.
     pub fn start(mut tester: Tester, streams: Arc<[Stream]>, duration: Duration) -> Result<Self, String> {
-        let control = Arc::new(StreamControl::new(streams.iter().map(|stream| stream.from), true));
+        let control = Arc::new(StreamControl::new(tester.names().len(), &streams, true));
         let its_control = control.clone();
         let work = move || {
             let load = RateSpec::Pps(streams_pps(&streams));
@@ -95,19 +96,15 @@ impl Run {
 /// The final counts of each stream. The last snapshot has the counts that a trial does not have for each
 /// stream.
 fn counts(streams: &[Stream], outcome: &Outcome, last: Vec<StreamNow>) -> Vec<StreamNow> {
-    let mut next = [0, 0];
     let mut last = last.into_iter();
+    let directions = outcome.directions.iter();
+    let mut left: BTreeMap<_, _> =
+        directions.map(|it| ((it.from, it.to), it.received.streams.iter())).collect();
     let count = |stream: &Stream| {
         let before = last.next().unwrap_or_default();
-        let index = next.get_mut(stream.from).map_or(0, |next| {
-            *next += 1;
-            *next - 1
-        });
-        let Some(direction) = outcome.directions.iter().find(|it| it.from == stream.from) else {
-            return before;
-        };
         // A port that failed has no final counts.
-        let Some(of) = direction.received.streams.get(index) else { return before };
+        let of = left.get_mut(&(stream.from, stream.to)).and_then(Iterator::next);
+        let Some(of) = of else { return before };
         let received = of.arrived.received;
         let received_sizes = if received == before.received { before.received_sizes } else { Vec::new() };
         let latency = of.latency.or(before.latency);

@@ -1,4 +1,4 @@
-//! The stations at two ports, and their routers.
+//! The stations at the ports of a configuration, and their routers.
 
 use crate::rules::Refusal;
 use crate::translation::{Configuration, Station};
@@ -10,29 +10,30 @@ use kpps_tester::{Address, Tester, neighbours};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A router: the side of the port, the VLANs and the IP address.
+/// A router: the port, the VLANs and the IP address.
 pub type Router = (usize, Vec<u16>, IpAddr);
 
-/// The router of a station at the port of a side.
-pub fn router_of(side: usize, station: &Station) -> Option<Router> {
-    Some((side, station.tags.ids().collect(), station.ip?.1))
+/// The router of a station.
+pub fn router_of(station: &Station) -> Option<Router> {
+    Some((station.port, station.tags.ids().collect(), station.ip?.1))
 }
 
-/// The stations at two ports.
-#[derive(Clone, Debug)]
+/// The stations at the ports of a configuration.
+#[derive(Clone, Debug, Default)]
 pub struct Stations {
-    at: [Vec<Station>; 2],
+    /// The stations of each port.
+    at: Vec<Vec<Station>>,
     /// The addresses on the link of routers.
     routers: BTreeMap<Router, Mac>,
 }
 
 impl Stations {
-    /// The stations of a configuration at these ports.
-    pub fn of(ports: [usize; 2], all: &Configuration) -> Self {
-        let at = ports.map(|port| {
-            let devices = all.devices.iter().filter(|device| device.port == port);
-            devices.flat_map(crate::translation::Device::stations).collect()
-        });
+    /// The stations of a configuration.
+    pub fn of(all: &Configuration) -> Self {
+        let mut at = vec![Vec::new(); all.ports.len()];
+        for device in &all.devices {
+            at.get_mut(device.port).into_iter().for_each(|there| there.extend(device.stations()));
+        }
         Self { at, routers: BTreeMap::new() }
     }
 
@@ -42,7 +43,7 @@ impl Stations {
     }
 
     /// Ports with stations have the address of a station in place of these.
-    pub fn replace(&self, addresses: &mut [Address; 2]) {
+    pub fn replace(&self, addresses: &mut [Address]) {
         for (address, stations) in addresses.iter_mut().zip(&self.at) {
             if let Some((ip, _)) = stations.iter().find_map(|station| station.ip) {
                 address.ips = Addresses::from(ip, 1);
@@ -73,20 +74,18 @@ impl Stations {
         is_wanted: impl Fn(&Router) -> bool,
     ) -> Result<(), Refusal> {
         let mut open: BTreeMap<Router, neighbours::Station> = BTreeMap::new();
-        for (side, stations) in self.at.iter().enumerate() {
-            for station in stations.iter().filter(|station| station.gateway_mac.is_none()) {
-                if let (Some(router), Some(asking)) = (router_of(side, station), station.answering())
-                    && !self.routers.contains_key(&router)
-                    && is_wanted(&router)
-                {
-                    open.entry(router).or_insert(asking);
-                }
+        for station in self.at.iter().flatten().filter(|station| station.gateway_mac.is_none()) {
+            if let (Some(router), Some(asking)) = (router_of(station), station.answering())
+                && !self.routers.contains_key(&router)
+                && is_wanted(&router)
+            {
+                open.entry(router).or_insert(asking);
             }
         }
         if open.is_empty() {
             return Ok(());
         }
-        let question = |((side, _, ip), asking): (&Router, &neighbours::Station)| (*side, *asking, *ip);
+        let question = |((port, _, ip), asking): (&Router, &neighbours::Station)| (*port, *asking, *ip);
         let questions: Vec<_> = open.iter().map(question).collect();
         let found = tester.resolve_for(&questions, &|| true);
         let found = found.map_err(|error| Refusal::failed(error.to_string()))?;
@@ -94,23 +93,21 @@ impl Stations {
         Ok(())
     }
 
-    /// The router of a station at the port of this side: its IP address, and its address on the link if that
-    /// is known.
-    pub fn router(&self, side: usize, station: &Station) -> Option<(IpAddr, Mac)> {
-        let router = router_of(side, station)?;
+    /// The router of a station: its IP address and its address on the link, if that is known.
+    pub fn router(&self, station: &Station) -> Option<(IpAddr, Mac)> {
+        let router = router_of(station)?;
         let mac = station.gateway_mac.or_else(|| self.routers.get(&router).copied())?;
         Some((router.2, mac))
     }
 
-    /// Gives the frames of a flow the addresses of its ends where the flow has none. `side`: that of the
-    /// sending port.
+    /// Gives the frames of a flow the addresses of its ends where the flow has none.
     ///
     /// # Errors
     /// A router that has not answered, in words.
-    pub fn address(&self, side: usize, ends: &[[Station; 2]], stack: &mut Stack) -> Result<(), String> {
+    pub fn address(&self, ends: &[[Station; 2]], stack: &mut Stack) -> Result<(), String> {
         let next_hop = |[from, to]: &[Station; 2]| match from.ip {
             None => Ok(to.mac),
-            Some((ip, router)) => match self.router(side, from) {
+            Some((ip, router)) => match self.router(from) {
                 Some((_, mac)) => Ok(mac),
                 None => Err(format!("the router {router} of {ip} does not answer")),
             },

@@ -133,8 +133,8 @@ impl Flow {
         Ok(self)
     }
 
-    /// Its stream from a port, 0 or 1, on a link of this speed in bit/s.
-    pub fn stream(&self, from: usize, bits_per_s: u64) -> Stream {
+    /// Its stream from one port to another, on a link of this speed in bit/s.
+    pub fn stream(&self, [from, to]: [usize; 2], bits_per_s: u64) -> Stream {
         let line_pps = self.sizes.line_rate_pps(bits_per_s);
         let pps = self.load.pps(line_pps, self.sizes.mean_bytes_with_fcs());
         let (mut shape, mut load_pps, mut duration, mut count) = (Shape::Constant, pps, None, None);
@@ -153,7 +153,7 @@ impl Flow {
         Stream {
             name: self.name.clone(),
             from,
-            to: 1 - from,
+            to,
             stack: self.stack.clone(),
             sizes: self.sizes.clone(),
             load: RateSpec::Pps(load_pps),

@@ -14,12 +14,14 @@ pub use node::{Bad, Node};
 
 use crate::problems::Problems;
 use crate::value::Object;
-use kpps_tester::MOST_STREAMS;
+use kpps_tester::{MOST_STREAMS, MOST_STREAMS_OF_TRIAL};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The most ports of a configuration, and the most devices.
-const MOST_PORTS: usize = 1000;
+/// The most ports of a configuration: each has a network of the benchmark networks.
+const MOST_PORTS: usize = 500;
+/// The most devices, and the most captures.
+const MOST_DEVICES: usize = 1000;
 /// The most pairs of stations that flows connect.
 const MOST_PAIRS: usize = 1 << 18;
 /// The most addresses of all devices together: a port looks for each question through all of its stations.
@@ -79,9 +81,9 @@ impl Configuration {
         let node = Node::new(config);
         let options = node.child("options").child("flow_options");
         let mut all = Self { has_loss_duration: options.flag("packet_loss_duration"), ..Self::default() };
-        for list in ["ports", "devices", "captures"] {
-            if node.children(list).len() > MOST_PORTS {
-                problems.wrong(node.bad_at(list, format!("there are more than {MOST_PORTS}")).0);
+        for (list, most) in [("ports", MOST_PORTS), ("devices", MOST_DEVICES), ("captures", MOST_DEVICES)] {
+            if node.children(list).len() > most {
+                problems.wrong(node.bad_at(list, format!("there are more than {most}")).0);
                 return all;
             }
         }
@@ -124,34 +126,32 @@ impl Configuration {
     /// Adds flows.
     pub fn append(&mut self, flows: &[Node<'_>], problems: &mut Problems) {
         let mut names: BTreeSet<String> = self.flows.iter().map(|it| it.flow.name.clone()).collect();
-        let mut links = Links::default();
-        self.flows.iter().for_each(|flow| links.add(flow.ports));
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         self.flows.iter().for_each(|flow| *counts.entry(flow.ports[0]).or_default() += 1);
         let mut pairs: usize = self.flows.iter().map(|flow| flow.stations.len()).sum();
         for node in flows {
             let placed = self.place(node, problems).and_then(|placed| {
                 if !names.insert(placed.flow.name.clone()) {
-                    return Err(node.bad_at("name", format!("'{}' is the name of two flows", placed.flow.name)));
+                    return Err(
+                        node.bad_at("name", format!("'{}' is the name of two flows", placed.flow.name))
+                    );
                 }
-                let [from, to] = placed.ports;
-                let name = |at: usize| self.ports.get(at).map_or("", |port| port.name.as_str());
-                if let Some((port, other)) = links.conflict(placed.ports) {
-                    return Err(node.bad_at("tx_rx", format!(
-                        "a flow between {} and {}, but other flows connect {} with {}: a port may have flows with one other port only",
-                        name(from), name(to), name(port), name(other)
-                    )));
-                }
+                let [from, _] = placed.ports;
                 let count = counts.entry(from).or_default();
                 *count += 1;
                 if *count > MOST_STREAMS {
-                    return Err(node.bad(format!("there are more than {MOST_STREAMS} flows from {}", name(from))));
+                    let name = self.ports.get(from).map_or("", |port| port.name.as_str());
+                    return Err(node.bad(format!("there are more than {MOST_STREAMS} flows from {name}")));
+                }
+                if names.len() > MOST_STREAMS_OF_TRIAL {
+                    return Err(node.bad(format!("there are more than {MOST_STREAMS_OF_TRIAL} flows")));
                 }
                 pairs += placed.stations.len();
                 if pairs > MOST_PAIRS {
-                    return Err(node.bad(format!("the flows connect more than {MOST_PAIRS} pairs of stations")));
+                    return Err(
+                        node.bad(format!("the flows connect more than {MOST_PAIRS} pairs of stations"))
+                    );
                 }
-                links.add(placed.ports);
                 Ok(placed)
             });
             match placed {
@@ -186,7 +186,12 @@ impl Configuration {
             (None, [name]) => port("rx_names", name)?,
             (Some(name), [same]) if name == *same => port("rx_name", name)?,
             (None, []) => return Err(ends.bad_at("rx_name", "it is missing: kpps counts frames at a port")),
-            _ => return Err(ends.bad_at("rx_names", "several receiving ports are not supported")),
+            _ => {
+                return Err(ends.bad_at(
+                    "rx_names",
+                    "several receiving ports are not supported: give a flow for each port",
+                ));
+            }
         };
         let ports = [port("tx_name", from)?, to];
         different(&ends, ports)?;
@@ -217,29 +222,6 @@ impl Configuration {
     pub fn port(&self, name: &str) -> Option<usize> {
         self.ports.iter().position(|port| port.name == name)
     }
-
-    /// The pairs of ports that flows connect: the port with the smaller index first. Ports with stations and
-    /// without flows are in pairs, too, so that the stations answer; each with another one, or with a port
-    /// that has neither.
-    pub fn pairs(&self) -> Vec<[usize; 2]> {
-        let mut pairs: BTreeSet<_> = self.flows.iter().map(|it| sorted(it.ports)).collect();
-        let used: BTreeSet<usize> = pairs.iter().flatten().copied().collect();
-        let has_stations = |port: &usize| self.devices.iter().any(|device| device.port == *port);
-        let free = (0..self.ports.len()).filter(|port| !used.contains(port));
-        let (with, without): (Vec<usize>, Vec<usize>) = free.partition(has_stations);
-        let mut left = with.into_iter();
-        while let Some(first) = left.next() {
-            let other = left.next().or(without.first().copied());
-            pairs.extend(other.map(|other| sorted([first, other])));
-        }
-        pairs.into_iter().collect()
-    }
-}
-
-/// A pair with the smaller index first.
-pub fn sorted(mut ports: [usize; 2]) -> [usize; 2] {
-    ports.sort_unstable();
-    ports
 }
 
 /// Whether the first IP header of a flow is one of IPv6, if it has one.
@@ -279,23 +261,4 @@ fn read_capture(node: &Node<'_>, all: &Configuration) -> Result<Vec<Capture>, Ba
         Ok(Capture { port, frame_bytes, is_pcapng: node.text("format") == Some("pcapng") })
     };
     node.texts("port_names").into_iter().map(capture).collect()
-}
-
-/// Which ports flows connect.
-#[derive(Default)]
-struct Links(BTreeMap<usize, usize>);
-
-impl Links {
-    fn add(&mut self, [a, b]: [usize; 2]) {
-        self.0.insert(a, b);
-        self.0.insert(b, a);
-    }
-
-    /// A port of these two that is connected with a third, and the third.
-    fn conflict(&self, [a, b]: [usize; 2]) -> Option<(usize, usize)> {
-        let third = |port: usize, other: usize| {
-            self.0.get(&port).filter(|it| **it != other).map(|third| (port, *third))
-        };
-        third(a, b).or_else(|| third(b, a))
-    }
 }

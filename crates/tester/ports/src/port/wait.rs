@@ -56,8 +56,15 @@ fn sleep(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
     // A time that is too long for the system is treated as no limit.
     let at_most = Timespec::try_from(at_most).ok();
     match poll(&mut fds, at_most.as_ref()) {
+        Ok(_) => {
+            // An error that stays, such as that of a link that went down (packet(7)), would end each wait.
+            for fd in fds.iter().filter(|fd| fd.revents().contains(PollFlags::ERR)) {
+                let _ = rustix::net::sockopt::socket_error(fd);
+            }
+            Ok(())
+        }
         // A signal, for example from Ctrl-C, also ends the wait.
-        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -619,6 +619,26 @@ fn interfaces_without_ethernet_headers_are_refused_by_name() {
     });
 }
 
+/// A link that goes down ends one wait. If it ended each of them, the thread that waits would keep its CPU
+/// busy.
+#[test]
+fn a_link_that_goes_down_ends_one_wait() {
+    const WAIT: Duration = Duration::from_millis(20);
+    with_cable(|| {
+        let [mut near, _far] = ports(["packet"; 2]);
+        run("ip link set near0 down");
+        let ended_early = || {
+            while near.receive(64, |frame| Some(frame.buffer)).unwrap() > 0 {}
+            let begun = Instant::now();
+            wait(&[&near], WAIT).unwrap();
+            near.woken().unwrap();
+            begun.elapsed() < WAIT / 2
+        };
+        let early = std::iter::repeat_with(ended_early).take(100).take_while(|is_early| *is_early).count();
+        assert!(early < 100, "no wait lasts");
+    });
+}
+
 /// Where a driver has no XDP, the kernel merges packets before AF_XDP gets them, which cannot cut them.
 #[test]
 fn xdp_behind_merging_is_refused() {

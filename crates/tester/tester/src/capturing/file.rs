@@ -7,6 +7,7 @@ use kpps_documents::detail::{CapturedPort, FullCapture};
 use kpps_frames::pcap;
 use kpps_frames::pcap::PcapError;
 use kpps_frames::pcapng::{Way, Writer};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The captured frames of a trial between these ports as a pcapng file, in the order of time, each with the
@@ -15,14 +16,13 @@ use std::time::Duration;
 /// # Errors
 /// A frame that is too long for the format.
 pub fn pcapng_of_all(ports: &[&str], outcome: &Outcome) -> Result<Vec<u8>, PcapError> {
-    let all: Vec<(Words<'_>, &Captured)> = outcome
+    let all: BTreeMap<usize, (Words<'_>, &Captured)> = outcome
         .captured
         .iter()
-        .enumerate()
-        .map(|(at, captured)| (words(at, captured, outcome), captured))
+        .map(|(at, captured)| (*at, (words(*at, captured, outcome), captured)))
         .collect();
     let mut frames = Vec::new();
-    for (port, (words, captured)) in all.iter().enumerate() {
+    for (port, (words, captured)) in &all {
         frames.extend(captured.frames().map(|(record, frame)| {
             let epoch_ns = captured.epoch_ns;
             // Before the trial, the origin of the times in tags is not known yet.
@@ -31,7 +31,7 @@ pub fn pcapng_of_all(ports: &[&str], outcome: &Outcome) -> Result<Vec<u8>, PcapE
                 let given_ps = record.at_ns.saturating_sub(epoch_ns).saturating_mul(1000);
                 epoch_ns + tag.sent_ps_near(given_ps) / 1000
             });
-            (sent.unwrap_or(record.at_ns), port, record, frame)
+            (sent.unwrap_or(record.at_ns), *port, record, frame)
         }));
     }
     // Frames of one time stay in their order.
@@ -39,7 +39,7 @@ pub fn pcapng_of_all(ports: &[&str], outcome: &Outcome) -> Result<Vec<u8>, PcapE
     let mut writer = Writer::new(Vec::new(), ports)?;
     for (at_ns, port, record, frame) in frames {
         let way = if record.is_sent { Way::Out } else { Way::In };
-        let Some((words, _)) = all.get(port) else { continue };
+        let Some((words, _)) = all.get(&port) else { continue };
         let why = words.of(&record, frame);
         writer.write_part((port as u32, way), Duration::from_nanos(at_ns), (frame, record.length), &why)?;
     }
@@ -82,18 +82,20 @@ fn words<'c>(at: usize, captured: &'c Captured, outcome: &Outcome) -> Words<'c> 
 
 /// The capture of a trial between these ports, in `file`, as published; `None` if frames were not captured.
 pub fn capture_all(file: String, ports: &[&str], outcome: &Outcome) -> Option<FullCapture> {
-    let form = outcome.captured.first()?.form();
-    let of = |(captured, port): (&Captured, &&str)| CapturedPort {
-        port: (*port).into(),
-        received: captured.received,
-        sent: captured.sent,
-        overwritten: captured.overwritten(),
+    let form = outcome.captured.values().next()?.form();
+    let of = |(at, captured): (&usize, &Captured)| {
+        Some(CapturedPort {
+            port: (*ports.get(*at)?).into(),
+            received: captured.received,
+            sent: captured.sent,
+            overwritten: captured.overwritten(),
+        })
     };
     Some(FullCapture {
         file,
-        frames: outcome.captured.iter().map(Captured::len).sum(),
+        frames: outcome.captured.values().map(Captured::len).sum(),
         ring_bytes: form.ring_bytes as u64,
         frame_bytes: form.frame_bytes.map(|bytes| bytes as u64),
-        ports: outcome.captured.iter().zip(ports).map(of).collect(),
+        ports: outcome.captured.iter().filter_map(of).collect(),
     })
 }

@@ -297,16 +297,16 @@ impl Ring {
     }
 
     /// Settles the verdicts on the received frames when all have come: a change of headers is damage unless
-    /// most frames have it (`usual`). `may_be_ours`: whether a frame without a whole tag has Ethernet
-    /// addresses of the stream, which may be damaged if it has a damaged tag.
-    pub fn settle(&mut self, usual: Option<&Change>, may_be_ours: impl Fn(&[u8], bool) -> bool) {
-        let usual = usual.and_then(|usual| self.changes.iter().position(|change| change == usual));
+    /// most frames of a sender have it (`usual`). `may_be_ours`: whether a frame without a whole tag has
+    /// Ethernet addresses of a stream, which may be damaged if it has a damaged tag.
+    pub fn settle(&mut self, usual: &[&Change], may_be_ours: impl Fn(&[u8], bool) -> bool) {
+        let is_usual: Vec<bool> = self.changes.iter().map(|change| usual.contains(&change)).collect();
         let places: Vec<usize> = self.places().collect();
         for at in places {
             let (record, frame) = self.at(at);
             let Some(Verdict { mut anomalies, change, .. }) = record.verdict else { continue };
-            if change.is_some() {
-                anomalies.corrupted = change.map(usize::from) != usual;
+            if let Some(change) = change {
+                anomalies.corrupted = is_usual.get(usize::from(change)) != Some(&true);
             }
             if (anomalies.nameless || anomalies.tagless) && !may_be_ours(frame, anomalies.nameless) {
                 anomalies = Anomalies { other_traffic: true, ..Anomalies::default() };
@@ -420,7 +420,7 @@ mod tests {
             ring.received(&[from; 60], Some(9), Some(Noted { anomalies, ..Noted::default() }), false);
         }
         ring.sent(&[7; 61]);
-        ring.settle(Some(&usual), |frame, _| frame[0] == 8);
+        ring.settle(&[&usual], |frame, _| frame[0] == 8);
         let all: Vec<_> = ring.frames().map(|(record, _)| record.verdict.map(|it| it.anomalies)).collect();
         let is = |change: fn(&mut Anomalies)| {
             let mut anomalies = Anomalies::default();

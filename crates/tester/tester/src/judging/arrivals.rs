@@ -39,7 +39,8 @@ const TIMED_STREAMS: usize = 64;
 
 /// The frames of a direction that arrived.
 pub struct Arrivals {
-    /// In the order of their numbers, which follow each other.
+    /// In the order of their numbers. The numbers of the first ones follow each other, those of streams that
+    /// were added need not.
     streams: Vec<StreamArrivals>,
     /// The number of the first one.
     first: u16,
@@ -123,7 +124,7 @@ impl Arrivals {
         }
     }
 
-    /// Expects another stream from now on, with the next number.
+    /// Expects another stream from now on, with a higher number.
     pub(crate) fn expect(&mut self, number: u16, frames: Arc<Templates>, expected: u64) {
         let stream = StreamArrivals::new(number, frames, expected);
         let is_timed = self.by_stream && self.streams.len() < TIMED_STREAMS;
@@ -265,8 +266,18 @@ impl Arrivals {
 
     /// The index of the stream with this number, if it exists.
     #[inline]
-    fn index_of(&self, number: u16) -> usize {
-        if self.streams.len() == 1 { 0 } else { usize::from(number.wrapping_sub(self.first)) }
+    fn index_of(&self, number: u16) -> Option<usize> {
+        let index = if self.streams.len() == 1 { 0 } else { usize::from(number.wrapping_sub(self.first)) };
+        match self.streams.get(index) {
+            Some(stream) if stream.number() == number => Some(index),
+            _ => self.index_of_added(number),
+        }
+    }
+
+    /// The same for a stream that was added.
+    #[inline(never)]
+    fn index_of_added(&self, number: u16) -> Option<usize> {
+        self.streams.binary_search_by_key(&number, StreamArrivals::number).ok()
     }
 
     /// Whether the stream with this number is one of these.
@@ -289,7 +300,7 @@ impl Arrivals {
 
     /// The stream with this number.
     fn stream_of(&self, number: u16) -> Option<&StreamArrivals> {
-        self.streams.get(self.index_of(number)).filter(|stream| stream.number() == number)
+        self.streams.get(self.index_of(number)?)
     }
 
     /// Counts a frame, without FCS, with the time when the kernel received it, in ns since 1970, if that is
@@ -299,11 +310,8 @@ impl Arrivals {
         let Some((trial, tag, at)) = self.read(frame) else {
             return self.take_untagged(frame, stamp);
         };
-        let index = self.index_of(tag.stream);
-        let is_ours = self.streams.get(index).is_some_and(|stream| stream.number() == tag.stream);
-        if !is_ours || trial != self.trial {
-            return self.take_other(frame, stamp);
-        }
+        let index = self.index_of(tag.stream).filter(|_| trial == self.trial);
+        let Some(index) = index else { return self.take_other(frame, stamp) };
         let now_ns = self.now_ns(stamp);
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
         let latency_ns = self.latency_ns(now_ns, sent_ps);

@@ -16,8 +16,8 @@ pub(crate) enum Came {
     /// None were expected.
     #[default]
     Nothing,
-    /// Frames with tags of each sender, whose fate is not settled.
-    Tagged(Vec<Arrivals>),
+    /// Frames with tags of each sender, whose fate is not settled, with the sender's index.
+    Tagged(Vec<(usize, Arrivals)>),
     /// Frames of a capture, and how many of each class came.
     Recognised(Box<Received>, Vec<u64>),
 }
@@ -55,7 +55,7 @@ impl CoreWork {
             intended: self.sent.intended.min(most),
             sent: self.sent.frames,
             received: match &self.came {
-                Came::Tagged(all) => all.iter().map(Arrivals::received).sum(),
+                Came::Tagged(all) => all.iter().map(|(_, judge)| judge.received()).sum(),
                 _ => 0,
             },
             missed: self.counters.and_then(|[before, after]| after.missed_since(&before)),
@@ -122,7 +122,6 @@ pub(crate) fn together(
     }
     let captured = works.iter_mut().find_map(|work| work.captured.take());
     let came = works.iter_mut().map(|work| std::mem::take(&mut work.came)).reduce(both).unwrap_or_default();
-    let senders = task.expect.iter().map(|expect| expect.from);
     let (of_senders, classes) = match came {
         Came::Tagged(all) => {
             let of = |(from, arrivals): (usize, Arrivals)| {
@@ -130,7 +129,7 @@ pub(crate) fn together(
                     arrivals.finish_shared(&state.sent_to(from, task.at), &state.sent_on_cores(from));
                 OfSender { from, received, latency }
             };
-            (senders.zip(all).map(of).collect(), Vec::new())
+            (all.into_iter().map(of).collect(), Vec::new())
         }
         Came::Recognised(received, classes) => {
             let of = |(from, received): (usize, Box<Received>)| OfSender {
@@ -138,6 +137,7 @@ pub(crate) fn together(
                 received: *received,
                 latency: Vec::new(),
             };
+            let senders = task.expect.iter().map(|expect| expect.from);
             (senders.zip([received]).map(of).collect(), classes)
         }
         Came::Nothing => Default::default(),
@@ -163,7 +163,7 @@ pub(crate) fn together(
 fn both(one: Came, other: Came) -> Came {
     match (one, other) {
         (Came::Tagged(mut all), Came::Tagged(others)) => {
-            all.iter_mut().zip(others).for_each(|(one, other)| one.add(other));
+            all.iter_mut().zip(others).for_each(|((_, one), (_, other))| one.add(other));
             Came::Tagged(all)
         }
         (Came::Nothing, other) => other,

@@ -18,8 +18,8 @@ use crate::running::building::BuiltStream;
 use crate::running::cores::on_threads;
 use crate::running::cores::{Came, CoreWork, together};
 use crate::running::neighbours::{self, Station};
-use crate::running::test_port::{Done, Expect, Host, LiveCounts, SentFrames, Task, TestPort};
-use crate::watching::control::StreamControl;
+use crate::running::test_port::{Done, Expect, ExpectedStream, Host, LiveCounts, SentFrames, Task, TestPort};
+use crate::watching::control::{self, StreamControl};
 use crate::watching::cores::{CoreSent, PortCores, Report};
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
@@ -256,9 +256,9 @@ fn core_work<P: Port>(port: &mut P, core: &CoreTask<'_>, ring: Option<(Ring, [u6
         }
     };
     let came = match incoming {
-        Some(Incoming::Tagged(mut arrivals)) => {
+        Some(Incoming::Tagged(from, mut arrivals)) => {
             merge(arrivals.take_line());
-            Came::Tagged(vec![arrivals])
+            Came::Tagged(vec![(from, arrivals)])
         }
         // Their intervals are not counted.
         Some(Incoming::OfSeveral(judges)) => Came::Tagged(judges.into_all()),
@@ -289,13 +289,9 @@ fn captured(
     epoch: Instant,
     [received, sent]: [u64; 2],
 ) -> Captured {
-    match incoming {
-        Some(Incoming::Tagged(arrivals)) => {
-            let may_be_ours = |frame: &[u8], nameless| arrivals.has_stations(frame, nameless);
-            ring.settle(arrivals.usual_change(), may_be_ours);
-        }
-        _ => ring.settle(None, |_, _| false),
-    }
+    let judges: Vec<&Arrivals> = incoming.into_iter().flat_map(Incoming::judges).map(|(_, it)| it).collect();
+    let usual: Vec<_> = judges.iter().filter_map(|judge| judge.usual_change()).collect();
+    ring.settle(&usual, |frame, nameless| judges.iter().any(|judge| judge.has_stations(frame, nameless)));
     Captured {
         epoch_ns: ring.time_of(epoch),
         ring,
@@ -528,7 +524,7 @@ impl Counting {
         let missed = counters.missed_since(&self.before);
         self.arrive(incoming);
         let quantiles = match incoming {
-            Some(Incoming::Tagged(arrivals)) => {
+            Some(Incoming::Tagged(_, arrivals)) => {
                 report.lacks(arrivals.absent());
                 arrivals.last_quantiles()
             }
@@ -568,8 +564,8 @@ impl Counting {
 /// The counting of received frames.
 #[expect(clippy::large_enum_variant, reason = "a port has one")]
 enum Incoming {
-    /// Frames of one sender.
-    Tagged(Arrivals),
+    /// Frames of one sender, with its index.
+    Tagged(usize, Arrivals),
     /// Frames of several senders.
     OfSeveral(Judges),
     Recognised(Recognised),
@@ -582,7 +578,7 @@ impl Incoming {
             [] => None,
             [only] => Some(Self::new(task, only, epoch, is_alone)),
             all => {
-                let judges = all.iter().map(|expect| arrivals(task, expect, epoch));
+                let judges = all.iter().map(|expect| (expect.from, arrivals(task, expect, epoch)));
                 Some(Self::OfSeveral(Judges::new(judges.collect())))
             }
         }
@@ -596,14 +592,60 @@ impl Incoming {
         }
         let arrivals = arrivals(task, expect, epoch);
         let arrivals = if is_alone { arrivals } else { arrivals.beside_others() };
-        Self::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
+        Self::Tagged(expect.from, if expect.keep { arrivals.keeping() } else { arrivals })
+    }
+
+    /// Expects another stream from now on, perhaps of a sender without one before. `notes`: whether it is
+    /// noted how each frame is judged.
+    #[cold]
+    fn expect(
+        incoming: &mut Option<Self>,
+        (task, epoch, notes): (&Task, Instant, bool),
+        (from, BuiltStream { plan, room }): (usize, BuiltStream),
+    ) {
+        let known = match incoming {
+            Some(Self::Tagged(sender, arrivals)) if *sender == from => Some(arrivals),
+            Some(Self::OfSeveral(judges)) => judges.of(from),
+            _ => None,
+        };
+        if let Some(arrivals) = known {
+            return arrivals.expect(plan.stream, plan.frames, room);
+        }
+        // Streams are controlled between ports of this process, which have one clock.
+        let first = ExpectedStream { stream: plan.stream, frames: plan.frames, count: room };
+        let streams = vec![first];
+        let expect =
+            Expect { from, streams, by_stream: true, margin_ns: 0, parts: 1, keep: false, recognise: None };
+        let judge = arrivals(task, &expect, epoch);
+        let judge = if notes { judge.noting() } else { judge };
+        *incoming = Some(match incoming.take() {
+            None => Self::Tagged(from, judge),
+            Some(Self::Tagged(other, first)) => {
+                Self::OfSeveral(Judges::new(vec![(other, first), (from, judge)]))
+            }
+            Some(Self::OfSeveral(mut judges)) => {
+                judges.add(from, judge);
+                Self::OfSeveral(judges)
+            }
+            // A replay is not controlled.
+            Some(recognised) => recognised,
+        });
+    }
+
+    /// The judges of tagged frames, with their senders.
+    fn judges(&self) -> Vec<(usize, &Arrivals)> {
+        match self {
+            Self::Tagged(from, arrivals) => vec![(*from, arrivals)],
+            Self::OfSeveral(judges) => judges.all().iter().map(|(from, judge)| (*from, judge)).collect(),
+            Self::Recognised(_) => Vec::new(),
+        }
     }
 
     /// Notes how each frame is judged.
     fn noting(self) -> Self {
         match self {
-            Self::Tagged(arrivals) => Self::Tagged(arrivals.noting()),
-            Self::OfSeveral(judges) => Self::OfSeveral(judges),
+            Self::Tagged(from, arrivals) => Self::Tagged(from, arrivals.noting()),
+            Self::OfSeveral(judges) => Self::OfSeveral(judges.noting()),
             Self::Recognised(recognised) => Self::Recognised(recognised.noting()),
         }
     }
@@ -611,15 +653,15 @@ impl Incoming {
     /// How the last frame was judged, which is this one.
     fn judged(&mut self, frame: &[u8]) -> Noted {
         match self {
-            Self::Tagged(arrivals) => arrivals.judged(frame),
-            Self::OfSeveral(_) => Noted::default(),
+            Self::Tagged(_, arrivals) => arrivals.judged(frame),
+            Self::OfSeveral(judges) => judges.judged(frame),
             Self::Recognised(recognised) => recognised.judged(),
         }
     }
 
     fn burst(&mut self) {
         match self {
-            Self::Tagged(arrivals) => arrivals.burst(),
+            Self::Tagged(_, arrivals) => arrivals.burst(),
             Self::OfSeveral(judges) => judges.burst(),
             Self::Recognised(_) => {}
         }
@@ -628,7 +670,7 @@ impl Incoming {
     #[inline]
     fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         match self {
-            Self::Tagged(arrivals) => arrivals.take(frame, stamp),
+            Self::Tagged(_, arrivals) => arrivals.take(frame, stamp),
             Self::OfSeveral(judges) => judges.take(frame, stamp),
             Self::Recognised(recognised) => recognised.take(frame, stamp),
         }
@@ -636,11 +678,17 @@ impl Incoming {
 
     fn count(&self) -> u64 {
         match self {
-            Self::Tagged(arrivals) => arrivals.received(),
+            Self::Tagged(_, arrivals) => arrivals.received(),
             Self::OfSeveral(judges) => judges.received(),
             Self::Recognised(recognised) => recognised.received(),
         }
     }
+}
+
+/// The counts of the streams that have arrived so far, by their senders.
+fn so_far(incoming: Option<&Incoming>) -> control::Received {
+    let judges = incoming.into_iter().flat_map(Incoming::judges);
+    judges.map(|(from, judge)| (from, judge.of_streams())).collect()
 }
 
 /// The judge of the frames of one sender.
@@ -653,6 +701,9 @@ fn arrivals(task: &Task, expect: &Expect, epoch: Instant) -> Arrivals {
         .in_intervals(task.every, expect.margin_ns)
 }
 
+/// The number of received frames at a port that expects none: more than can be missing.
+const NONE_EXPECTED: u64 = u64::MAX;
+
 /// The frames that a port has sent, its work in each interval, and its failure.
 type Worked = (SentFrames, Option<Timeline>, Option<Trouble>);
 
@@ -664,11 +715,10 @@ fn work<P: Port, T: Tape>(
     counting: &mut Counting,
     incoming: &mut Option<Incoming>,
 ) -> Worked {
-    let CoreTask { task, part, near, report, .. } = *core;
+    let CoreTask { task, epoch, part, near, report, .. } = *core;
     let state = report.state();
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
     let (mut calls, mut seen) = (0_u32, 0);
-    let sender = task.expect.first().map(|expect| expect.from);
     let mut listen = |port: &mut P| {
         let mut answers = Vec::new();
         if let Some(incoming) = incoming {
@@ -692,21 +742,19 @@ fn work<P: Port, T: Tape>(
             answered.set(answered.get() + u64::from(send_one(port, &answer)?));
         }
         calls = calls.wrapping_add(1);
-        if let (Some(gain), Some(Incoming::Tagged(arrivals))) =
+        if let (Some(gain), Some(Incoming::Tagged(_, arrivals))) =
             (state.gain(task.at, &mut seen), &mut *incoming)
         {
             arrivals.follow(gain);
         }
-        if let (Some(control), Some(sender), Some(Incoming::Tagged(arrivals))) =
-            (state.control(), sender, &mut *incoming)
-        {
-            let question = control.asks_receiver(sender);
+        if let Some(control) = state.control() {
+            let question = control.asks_receiver(task.at);
             // An answer contains all streams that were added before the question.
-            for BuiltStream { plan, room } in control.new_streams(sender) {
-                arrivals.expect(plan.stream, plan.frames, room);
+            for stream in control.new_streams(task.at) {
+                Incoming::expect(incoming, (task, epoch, T::KEEPS), stream);
             }
             if let Some(question) = question {
-                control.received(sender, question, arrivals.of_streams());
+                control.received(task.at, question, so_far(incoming.as_ref()));
             }
         }
         if taken == 0 || calls.is_multiple_of(32) {
@@ -717,30 +765,61 @@ fn work<P: Port, T: Tape>(
                 report.receives(incoming.count());
                 incoming.count()
             }
-            None => u64::MAX,
+            None => NONE_EXPECTED,
         };
         Ok((taken, received))
+    };
+    let rested = match (part, state.control()) {
+        (Some(part), Some(control)) if part.plan.streams.iter().all(|stream| stream.waits) => {
+            let _aside = Aside::receiving(near);
+            rest(port, (task, epoch), (&mut listen, &stamped), (control, state))
+        }
+        _ => Ok(()),
     };
     let (_steady, _aside) = match part {
         Some(_) => (Some(Steady::now(near)), None),
         None => (None, Some(Aside::receiving(near))),
     };
-    let (sent, line, mut trouble) = match part {
-        Some(part) => transmit(port, task, (part, starter), (&mut listen, &answered), report),
-        None => (SentFrames::default(), task.every.map(Timeline::new), None),
+    let (sent, line, mut trouble) = match (part, rested) {
+        (Some(part), Ok(())) => {
+            transmit(port, (task, epoch), (part, starter), (&mut listen, &answered), report)
+        }
+        (Some(_), Err(lost)) => {
+            state.abandon();
+            report.has_sent(CoreSent::default());
+            (SentFrames::default(), None, Some(lost))
+        }
+        (None, _) => (SentFrames::default(), task.every.map(Timeline::new), None),
     };
+    let is_over = |received: u64, quiet: Duration| report.is_over(received, quiet, task.drain);
     if trouble.is_none()
-        && let Err(lost) = receive(port, task, &mut listen, &stamped, report)
+        && let Err(lost) = receive(port, &mut listen, &stamped, is_over)
     {
         trouble = Some(lost);
         state.abandon();
     }
-    if let (Some(control), Some(sender), Some(Incoming::Tagged(arrivals))) =
-        (state.control(), sender, &*incoming)
-    {
-        control.has_received(sender, arrivals.of_streams());
+    if let Some(control) = state.control() {
+        control.has_received(task.at, so_far(incoming.as_ref()));
     }
     (sent, line, trouble)
+}
+
+/// Only receives while all streams of a port wait: until one of them is started, one is added, or the trial
+/// ends. A thread that sends takes a CPU for itself.
+fn rest<P: Port>(
+    port: &mut P,
+    (task, epoch): (&Task, Instant),
+    (listen, stamped): (&mut impl FnMut(&mut P) -> Result<(usize, u64), Trouble>, &Cell<bool>),
+    (control, state): (&StreamControl, &TrialState),
+) -> Result<(), Trouble> {
+    let is_over = |_: u64, _: Duration| {
+        if let Some(question) = control.asks_sender(task.at) {
+            control.sent(task.at, question, &[], &[]);
+        }
+        let has_ended = control.ends() || state.is_abandoned() || epoch.elapsed() >= task.duration;
+        has_ended || control.has_changes(task.at)
+    };
+    receive(port, listen, stamped, is_over)
 }
 
 /// The frames that a core has sent, in the order of the whole plan.
@@ -760,7 +839,7 @@ fn core_sent(task: &Task, part: &PlanPart, frames: u64, sent: &run::Sent) -> Cor
 /// Sends the frames of a part of a plan. Listens meanwhile, and answers questions.
 fn transmit<P: Port>(
     port: &mut P,
-    task: &Task,
+    (task, epoch): (&Task, Instant),
     (part, starter): (&PlanPart, Option<Starter<'_>>),
     (listen, answered): (&mut impl FnMut(&mut P) -> Result<(usize, u64), Trouble>, &Cell<u64>),
     report: Report<'_>,
@@ -768,6 +847,10 @@ fn transmit<P: Port>(
     let begin = Instant::now();
     let before = port.frames().1;
     let mut until = Until::new(report, task, part, before);
+    if part.plan.live {
+        // The port may have rested until now.
+        until.duration = task.duration.saturating_sub(epoch.elapsed());
+    }
     let mut listen_only = |port: &mut P| listen(port).map(|(taken, _)| taken);
     let sent = send_part_and_listen(port, part, starter, &mut until, &mut listen_only);
     // Answers to questions are no frames of the trial.
@@ -803,14 +886,13 @@ const SUCCESSION: Duration = Duration::from_millis(2);
 /// Frames that a port's queue holds at most.
 const AT_END: usize = 1 << 16;
 
-/// Receives until nothing more can arrive. If the kernel stamps frames (`stamped`), they need not be taken at
-/// once.
+/// Receives until it `is_over`, by the number of frames so far and the time since the last one. If the kernel
+/// stamps frames (`stamped`), they need not be taken at once.
 fn receive<P: Port>(
     port: &mut P,
-    task: &Task,
     listen: &mut impl FnMut(&mut P) -> Result<(usize, u64), Trouble>,
     stamped: &Cell<bool>,
-    report: Report<'_>,
+    is_over: impl Fn(u64, Duration) -> bool,
 ) -> Result<(), Trouble> {
     let mut last = Instant::now();
     let mut looked_after = last;
@@ -826,7 +908,7 @@ fn receive<P: Port>(
         if since_rest > 0 {
             last = now;
         }
-        if report.is_over(received, now - last, task.drain) {
+        if is_over(received, now - last) {
             break;
         }
         if now - looked_after > SLOW {
@@ -834,7 +916,10 @@ fn receive<P: Port>(
             port.maintain()?;
         }
         if taken == 0 {
-            if stamped.get() && now - last < SUCCESSION {
+            if received == NONE_EXPECTED {
+                // Frames of others can wait: a bridge may flood many to a port that has no part in a trial.
+                std::thread::sleep(SLOW / 4);
+            } else if stamped.get() && now - last < SUCCESSION {
                 std::thread::sleep(NAP);
             } else {
                 wait(&[&*port], SLOW / 4)

@@ -28,7 +28,8 @@ pub use run::{RunStart, all_arrived, app_run, offered, streams};
 pub use sending::{PortSent, send, streams_plan};
 pub use shape::{check as check_shape, shape};
 pub use streams::{
-    MOST_PORTS, MOST_STREAMS, Stream, full_mesh, parse_streams, read_streams, sizes_of_streams, streams_pps,
+    MOST_PORTS, MOST_STREAMS, MOST_STREAMS_OF_TRIAL, Stream, full_mesh, parse_streams, read_streams,
+    sizes_of_streams, streams_pps,
 };
 pub use template::{Template, template};
 pub use test_port::{

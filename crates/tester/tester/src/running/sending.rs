@@ -1,7 +1,7 @@
 //! Sending from a port without a trial, on each of its cores.
 
 use crate::error::Error;
-use crate::running::building::StreamBuilder;
+use crate::running::building::{StreamBuilder, frames_between};
 #[cfg(target_os = "linux")]
 use crate::running::cores::on_threads;
 #[cfg(target_os = "linux")]
@@ -45,11 +45,10 @@ pub fn streams_plan(
         (Rate::Pps(pps), all) if all > 0.0 => pps / all,
         _ => 1.0,
     };
-    let builder =
-        StreamBuilder { between, from: 0, first: 0, trial: 0, length, is_controlled: false, waits: false };
+    let builder = StreamBuilder { ends: Vec::new(), trial: 0, length, is_controlled: false, waits: false };
     let planned = |(n, stream): (usize, &Stream)| -> Result<StreamPlan, Error> {
         let pps = stream.pps() * if stream.probe { 1.0 } else { factor };
-        Ok(builder.build(n, stream, pps, builder.frames(stream)?).plan)
+        Ok(builder.build(n as u16, stream, pps, frames_between(&between, stream)?).plan)
     };
     let planned = streams.iter().enumerate().map(planned).collect::<Result<Vec<_>, _>>()?;
     let is_paced = rate != Rate::Max;

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// The most streams from a port. All ports together have twice as many at most.
 pub const MOST_STREAMS: usize = 10_000;
+/// The most streams of a trial, with those that are added: their numbers in the tags have 16 bits.
+pub const MOST_STREAMS_OF_TRIAL: usize = 1 << 16;
 /// The most ports of a trial.
 pub const MOST_PORTS: usize = 16;
 

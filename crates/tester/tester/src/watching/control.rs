@@ -6,6 +6,7 @@ use crate::running::streams::{MOST_STREAMS, Stream};
 use crate::watching::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use kpps_documents::FlowLatency;
 use kpps_ports::port::run::Change;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,42 +14,65 @@ use std::time::{Duration, Instant};
 /// they run.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Starts, stops and changes the streams of a running trial, and asks for their counts. It belongs to one
-/// trial. Its user has one end, and the threads of the trial have the other.
+/// Starts, stops and changes the streams of a running trial, adds streams, and asks for their counts. It
+/// belongs to one trial. Its user has one end, and the threads of the ports have the other.
 #[derive(Debug)]
 pub struct StreamControl {
-    /// For each stream: the port that sends it, and its index among the streams of that port.
-    places: Mutex<Vec<(usize, usize)>>,
-    /// How streams of each port are built that are added, once the trial has begun.
-    builders: Mutex<[Option<StreamBuilder>; 2]>,
+    places: Mutex<Vec<Place>>,
+    /// How streams are built that are added, once the trial has begun.
+    builder: Mutex<Option<StreamBuilder>>,
     /// The streams that were added.
     added: Mutex<Vec<Stream>>,
-    /// Of the streams that each port sends, the added ones that their receiver does not expect yet.
-    expected: Mutex<[Vec<BuiltStream>; 2]>,
-    are_added: [AtomicBool; 2],
+    /// For each port, the added streams that it does not expect yet, with their senders; and whether there
+    /// are any.
+    expected: Mutex<Vec<Vec<(usize, BuiltStream)>>>,
+    are_added: Vec<AtomicBool>,
     /// Whether streams wait until they are started.
     waits: bool,
     /// The changes that each port has not made yet, and whether there are any.
-    changes: Mutex<[Vec<Change>; 2]>,
-    has_news: [AtomicBool; 2],
+    changes: Mutex<Vec<Vec<Change>>>,
+    has_news: Vec<AtomicBool>,
     ends: AtomicBool,
-    /// How often counts were asked for, and for each direction the last question that its receiver and its
-    /// sender have answered.
+    /// How often counts were asked for, and the last question that each port has answered as a receiver and
+    /// as a sender.
     asked: AtomicU64,
-    answered: [[AtomicU64; 2]; 2],
-    /// The last counts of each direction's streams.
-    counts: Mutex<[Counts; 2]>,
+    answered: Vec<[AtomicU64; 2]>,
+    /// The last counts of each port.
+    counts: Mutex<Vec<Counts>>,
     /// The trial is over: counts no longer change.
     is_over: AtomicBool,
 }
 
-/// The counts of the streams of a direction.
+/// The ports of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    from: usize,
+    to: usize,
+    /// Its index among the streams that its port sends.
+    of_sender: usize,
+    /// Its index among the streams from its sender to its receiver.
+    of_direction: usize,
+}
+
+impl Place {
+    /// The place of a stream from one port to another, behind those of the others.
+    fn behind(others: &[Self], (from, to): (usize, usize)) -> Self {
+        let of_sender = others.iter().filter(|other| other.from == from);
+        let of_direction = of_sender.clone().filter(|other| other.to == to).count();
+        Self { from, to, of_sender: of_sender.count(), of_direction }
+    }
+}
+
+/// The counts of the streams that a port sends, and of those that it receives.
 #[derive(Debug, Default)]
 struct Counts {
     sent: Vec<u64>,
     are_sending: Vec<bool>,
-    received: Vec<StreamReceived>,
+    received: Received,
 }
+
+/// The counts of the streams from each sender that a port receives.
+pub(crate) type Received = BTreeMap<usize, Vec<StreamReceived>>;
 
 /// Frames of a stream that have arrived so far.
 #[derive(Clone, Debug, Default)]
@@ -81,30 +105,44 @@ pub struct StreamNow {
 }
 
 impl StreamControl {
-    /// For streams from these ports: 0 or 1 for each. `waits`: whether each waits until it is
+    /// For these streams between this number of ports. `waits`: whether each waits until it is
     /// [started](Self::start).
-    pub fn new(from: impl IntoIterator<Item = usize>, waits: bool) -> Self {
-        let mut counts = [0; 2];
-        let mut place = |from: usize| {
-            let count = &mut counts[from.min(1)];
-            *count += 1;
-            (from.min(1), *count - 1)
-        };
+    pub fn new(ports: usize, streams: &[Stream], waits: bool) -> Self {
+        Self::between(ports, streams.iter().map(|stream| (stream.from, stream.to)), waits)
+    }
+
+    fn between(ports: usize, streams: impl Iterator<Item = (usize, usize)>, waits: bool) -> Self {
+        let (mut places, mut counts) = (Vec::new(), BTreeMap::new());
+        for (from, to) in streams {
+            let mut next = |of: (usize, Option<usize>)| {
+                let count: &mut usize = counts.entry(of).or_default();
+                *count += 1;
+                *count - 1
+            };
+            let (of_sender, of_direction) = (next((from, None)), next((from, Some(to))));
+            places.push(Place { from, to, of_sender, of_direction });
+        }
+        let flags = || (0..ports).map(|_| AtomicBool::new(false)).collect();
         Self {
-            places: Mutex::new(from.into_iter().map(&mut place).collect()),
-            builders: Mutex::default(),
+            places: Mutex::new(places),
+            builder: Mutex::default(),
             added: Mutex::default(),
-            expected: Mutex::default(),
-            are_added: Default::default(),
+            expected: Mutex::new(vec![Vec::new(); ports]),
+            are_added: flags(),
             waits,
-            changes: Mutex::default(),
-            has_news: Default::default(),
+            changes: Mutex::new(vec![Vec::new(); ports]),
+            has_news: flags(),
             ends: AtomicBool::new(false),
             asked: AtomicU64::new(0),
-            answered: Default::default(),
-            counts: Mutex::default(),
+            answered: (0..ports).map(|_| Default::default()).collect(),
+            counts: Mutex::new((0..ports).map(|_| Counts::default()).collect()),
             is_over: AtomicBool::new(false),
         }
+    }
+
+    /// The number of its ports.
+    pub(crate) fn ports(&self) -> usize {
+        self.answered.len()
     }
 
     /// Whether streams wait until they are started.
@@ -140,38 +178,44 @@ impl StreamControl {
         self.change(streams, Change::Resume);
     }
 
-    /// The trial has begun: streams of a port can be added.
+    /// The trial has begun: streams can be added.
     pub(crate) fn begin(&self, builder: StreamBuilder) {
-        let mut builders = self.builders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = builders.get_mut(builder.from) {
-            *place = Some(builder);
-        }
+        *self.builder.lock().unwrap_or_else(PoisonError::into_inner) = Some(builder);
     }
 
     /// Adds a stream behind the others, which waits to be [started](Self::start). Returns its index. A
     /// [snapshot](Self::snapshot) before the start waits until the receiver expects the stream.
     ///
     /// # Errors
-    /// [`Error::NoSuchPorts`]; [`Error::NoMoreStreams`] if its port sends no stream from the beginning on, or
-    /// too many, or if the trial has not begun or has ended; [`Error::Stream`].
+    /// [`Error::NoSuchPorts`]; [`Error::NoMoreStreams`] if its port sends too many, or if the trial has not
+    /// begun or has ended; [`Error::Stream`].
     pub fn add(&self, stream: &Stream) -> Result<usize, Error> {
-        stream.check_ports(2)?;
-        let from = stream.from;
+        stream.check_ports(self.ports())?;
+        let Stream { from, to, .. } = *stream;
         let has_ended = self.ends() || self.is_over.load(Ordering::Acquire);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let builders = self.builders.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = places.iter().filter(|place| place.0 == from).count();
-        let builder = builders[from].as_ref().filter(|_| index < MOST_STREAMS && !has_ended);
-        let builder = builder.ok_or_else(|| Error::NoMoreStreams(stream.name.clone()))?;
-        let built = builder.another(index, stream)?;
+        let place = Place::behind(&places, (from, to));
+        let builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
+        // The numbers of streams are unique in a trial.
+        let number =
+            u16::try_from(places.len()).ok().filter(|_| place.of_sender < MOST_STREAMS && !has_ended);
+        let possible = builder.as_ref().zip(number);
+        let (builder, number) = possible.ok_or_else(|| Error::NoMoreStreams(stream.name.clone()))?;
+        let built = builder.another(number, stream)?;
         let plan = Arc::new(built.plan.clone());
-        self.expected.lock().unwrap_or_else(PoisonError::into_inner)[from].push(built);
-        self.are_added[from].store(true, Ordering::Release);
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)[to].push((from, built));
+        self.are_added[to].store(true, Ordering::Release);
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)[from].push(Change::Add(plan));
         self.has_news[from].store(true, Ordering::Release);
         self.added.lock().unwrap_or_else(PoisonError::into_inner).push(stream.clone());
-        places.push((from, index));
+        places.push(place);
         Ok(places.len() - 1)
+    }
+
+    /// The receiver of each stream that a port sends, in their order.
+    pub(crate) fn receivers(&self, from: usize) -> Vec<usize> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.iter().filter(|place| place.from == from).map(|place| place.to).collect()
     }
 
     /// The streams that were added.
@@ -179,15 +223,13 @@ impl StreamControl {
         self.added.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The streams that a port sends, were added, and are not expected yet by their receiver.
+    /// The streams that were added and that a port does not expect yet, with their senders.
     #[inline]
-    pub(crate) fn new_streams(&self, from: usize) -> Vec<BuiltStream> {
-        if !self.are_added[from].load(Ordering::Relaxed)
-            || !self.are_added[from].swap(false, Ordering::AcqRel)
-        {
+    pub(crate) fn new_streams(&self, to: usize) -> Vec<(usize, BuiltStream)> {
+        if !self.are_added[to].load(Ordering::Relaxed) || !self.are_added[to].swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
-        std::mem::take(&mut self.expected.lock().unwrap_or_else(PoisonError::into_inner)[from])
+        std::mem::take(&mut self.expected.lock().unwrap_or_else(PoisonError::into_inner)[to])
     }
 
     /// Ends the trial as if its time were over: the ports send no more frames and receive what is under way,
@@ -204,11 +246,17 @@ impl StreamControl {
     fn change(&self, streams: &[usize], change: impl Fn(usize) -> Change) {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (from, index) in streams.iter().filter_map(|stream| places.get(*stream)) {
-            changes[*from].push(change(*index));
+        let chosen: Vec<Place> = streams.iter().filter_map(|stream| places.get(*stream).copied()).collect();
+        for place in &chosen {
+            changes[place.from].push(change(place.of_sender));
         }
         drop((changes, places));
-        self.has_news.iter().for_each(|news| news.store(true, Ordering::Release));
+        chosen.iter().for_each(|place| self.has_news[place.from].store(true, Ordering::Release));
+    }
+
+    /// Whether a port has changes to make.
+    pub(crate) fn has_changes(&self, from: usize) -> bool {
+        self.has_news[from].load(Ordering::Acquire)
     }
 
     /// The changes that a port has not made yet.
@@ -229,53 +277,55 @@ impl StreamControl {
         let asked = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let begun = Instant::now();
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let senders = [0, 1].map(|from| places.iter().any(|place| place.0 == from));
-        let is_answered = |from: usize| {
-            !senders[from] || self.answered[from].iter().all(|last| last.load(Ordering::Acquire) >= asked)
-        };
-        let is_ready = || self.is_over.load(Ordering::Acquire) || is_answered(0) && is_answered(1);
+        let is_answered = |last: &AtomicU64| last.load(Ordering::Acquire) >= asked;
+        let is_ready =
+            || self.is_over.load(Ordering::Acquire) || self.answered.iter().flatten().all(is_answered);
         while !is_ready() && begun.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
         }
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = |&(from, index): &(usize, usize)| {
-            let counts = &counts[from];
-            let received = counts.received.get(index).cloned().unwrap_or_default();
-            let sent = counts.sent.get(index).copied().unwrap_or(0);
+        let now = |place: &Place| {
+            let sender = &counts[place.from];
+            let there = counts[place.to].received.get(&place.from);
+            let received = there.and_then(|all| all.get(place.of_direction)).cloned().unwrap_or_default();
+            let sent = sender.sent.get(place.of_sender).copied().unwrap_or(0);
             StreamNow {
                 sent: sent.max(received.frames),
                 received: received.frames,
                 received_sizes: received.sizes,
                 arrivals_ns: received.arrivals_ns,
                 latency: received.latency,
-                is_sending: counts.are_sending.get(index).copied().unwrap_or(!self.waits),
+                is_sending: sender.are_sending.get(place.of_sender).copied().unwrap_or(!self.waits),
             }
         };
         places.iter().map(now).collect()
     }
 
-    /// The question of this direction that its receiver has not answered yet.
+    /// The question that a port has not answered yet as a receiver.
     #[inline]
-    pub(crate) fn asks_receiver(&self, from: usize) -> Option<u64> {
+    pub(crate) fn asks_receiver(&self, to: usize) -> Option<u64> {
         let asked = self.asked.load(Ordering::Acquire);
-        (self.answered[from][0].load(Ordering::Relaxed) < asked).then_some(asked)
+        (self.answered[to][0].load(Ordering::Relaxed) < asked).then_some(asked)
     }
 
-    /// The same for the sender, once the receiver has answered.
+    /// The question that a port has not answered yet as a sender, once all receivers have answered it.
     #[inline]
     pub(crate) fn asks_sender(&self, from: usize) -> Option<u64> {
-        let [received, sent] = &self.answered[from];
-        let answered = received.load(Ordering::Acquire);
-        (sent.load(Ordering::Relaxed) < answered).then_some(answered)
+        let last = self.answered[from][1].load(Ordering::Relaxed);
+        if last >= self.asked.load(Ordering::Acquire) {
+            return None;
+        }
+        let answered = self.answered.iter().map(|[received, _]| received.load(Ordering::Acquire)).min()?;
+        (last < answered).then_some(answered)
     }
 
-    /// The receiver of a direction answers a question.
-    pub(crate) fn received(&self, from: usize, question: u64, streams: Vec<StreamReceived>) {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)[from].received = streams;
-        self.answered[from][0].store(question, Ordering::Release);
+    /// A port answers a question as a receiver.
+    pub(crate) fn received(&self, to: usize, question: u64, received: Received) {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)[to].received = received;
+        self.answered[to][0].store(question, Ordering::Release);
     }
 
-    /// The sender of a direction answers a question.
+    /// A port answers a question as a sender: the frames of each of its streams, and whether it is sending.
     pub(crate) fn sent(&self, from: usize, question: u64, sent: &[u64], are_sending: &[bool]) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         (counts[from].sent, counts[from].are_sending) = (sent.to_vec(), are_sending.to_vec());
@@ -283,14 +333,14 @@ impl StreamControl {
         self.answered[from][1].store(question, Ordering::Release);
     }
 
-    /// The sender of a direction sends no more. `sent`: the frames of each stream.
+    /// A port sends no more. `sent`: the frames of each of its streams.
     pub(crate) fn has_sent(&self, from: usize, sent: &[u64]) {
         self.sent(from, u64::MAX, sent, &vec![false; sent.len()]);
     }
 
-    /// The receiver of a direction receives no more.
-    pub(crate) fn has_received(&self, from: usize, streams: Vec<StreamReceived>) {
-        self.received(from, u64::MAX, streams);
+    /// A port receives no more.
+    pub(crate) fn has_received(&self, to: usize, received: Received) {
+        self.received(to, u64::MAX, received);
     }
 
     /// The trial is over.
@@ -303,14 +353,20 @@ impl StreamControl {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::running::building::StreamEnd;
+
+    fn control<const N: usize>(ports: usize, streams: [(usize, usize); N], waits: bool) -> StreamControl {
+        StreamControl::between(ports, streams.into_iter(), waits)
+    }
 
     #[test]
     fn changes_reach_the_port_that_sends_the_stream() {
-        let control = StreamControl::new([1, 0, 1], true);
+        let control = control(3, [(1, 0), (0, 1), (1, 2)], true);
         assert!(control.changes(0).is_empty() && control.changes(1).is_empty());
         control.start(&[0, 1, 2, 99]);
         control.set_pps(2, 7.0);
         control.set_pps(2, f64::NAN);
+        assert!(control.has_changes(0) && control.has_changes(1) && !control.has_changes(2));
         assert_eq!(control.changes(0), [Change::Start(0)]);
         assert_eq!(control.changes(1), [Change::Start(0), Change::Start(1), Change::Rate(1, 7.0)]);
         control.stop(&[0]);
@@ -320,68 +376,75 @@ mod tests {
         assert!(control.ends());
     }
 
-    /// A stream that is added reaches its receiver and its sender, and is the last of its port.
+    /// A stream that is added reaches its receiver and its sender, in a direction that had none, too, and is
+    /// the last of its port.
     #[test]
     fn streams_are_added_behind_the_others() {
-        let stream = |from| {
+        let stream = |from, to| {
             let text = "[[stream]]\nload = \"1kpps\"\nheaders = \"ethernet/ipv4/udp\"";
-            Stream {
-                from,
-                to: 1 - from,
-                ..crate::running::streams::parse_streams(text, 2).unwrap().remove(0)
-            }
+            Stream { from, to, ..crate::running::streams::parse_streams(text, 2).unwrap().remove(0) }
         };
-        let control = StreamControl::new([0, 1, 0], true);
-        assert!(control.add(&stream(0)).unwrap_err().to_string().contains("no stream can be added"));
+        let control = control(3, [(0, 1), (1, 0), (0, 2)], true);
+        assert!(control.add(&stream(0, 1)).unwrap_err().to_string().contains("no stream can be added"));
+        let end = |n: u8| StreamEnd { mac: kpps_frames::Mac([n; 6]), hop: None, ip: [198, 18, 0, n].into() };
         control.begin(StreamBuilder {
-            between: kpps_frames::stack::Between {
-                macs: [kpps_frames::Mac::default(); 2],
-                ips: [[198, 18, 0, 1].into(), [198, 19, 0, 2].into()],
-            },
-            from: 0,
-            first: 0,
+            ends: (1..=3).map(end).collect(),
             trial: 7,
             length: Duration::from_secs(9),
             is_controlled: true,
             waits: true,
         });
-        assert!(control.new_streams(0).is_empty() && control.add(&stream(1)).is_err());
-        assert_eq!(control.add(&stream(0)).unwrap(), 3);
-        assert_eq!(control.added().len(), 1);
-        let [BuiltStream { plan, .. }] = &control.new_streams(0)[..] else { panic!("one stream") };
-        assert_eq!((plan.stream, plan.waits, plan.pps), (2, true, 1000.0));
+        assert!(control.new_streams(1).is_empty());
+        assert_eq!(control.add(&stream(0, 1)).unwrap(), 3);
+        assert_eq!(control.add(&stream(2, 1)).unwrap(), 4);
+        assert_eq!(control.added().len(), 2);
+        assert_eq!([0, 1, 2].map(|from| control.receivers(from)), [vec![1, 2, 1], vec![0], vec![1]]);
+        let [(0, BuiltStream { plan, .. }), (2, other)] = &control.new_streams(1)[..] else {
+            panic!("two streams")
+        };
+        assert_eq!((plan.stream, plan.waits, plan.pps, other.plan.stream), (3, true, 1000.0, 4));
         control.pause(&[3]);
         assert_eq!(control.changes(0), [Change::Add(plan.clone().into()), Change::Pause(2)]);
-        assert!(control.new_streams(0).is_empty() && control.changes(1).is_empty());
-        for (from, to) in [(0, 0), (0, 2), (3, 1)] {
-            let said = control.add(&Stream { to, ..Stream { from, ..stream(0) } }).unwrap_err().to_string();
+        assert_eq!(control.changes(2).len(), 1);
+        assert!([0, 1, 2].into_iter().all(|to| control.new_streams(to).is_empty()));
+        assert!(control.changes(1).is_empty());
+        for (from, to) in [(0, 0), (0, 3), (3, 1)] {
+            let said = control.add(&stream(from, to)).unwrap_err().to_string();
             assert!(said.contains("give two different ones"), "{said}");
         }
         control.end();
-        assert!(control.add(&stream(0)).unwrap_err().to_string().contains("has ended"));
+        assert!(control.add(&stream(0, 1)).unwrap_err().to_string().contains("has ended"));
     }
 
-    /// The sender is asked after the receiver has answered, and the last counts stay.
+    /// The senders are asked after all receivers have answered, and the last counts stay.
     #[test]
     fn no_more_frames_are_received_than_sent() {
-        let control = StreamControl::new([0, 0], false);
+        let control = control(3, [(0, 1), (0, 2), (0, 1)], false);
         let received = |frames| StreamReceived { frames, sizes: vec![frames], ..Default::default() };
+        let of_first = |all: &[u64]| Received::from([(0, all.iter().map(|it| received(*it)).collect())]);
         std::thread::scope(|scope| {
             let snapshot = scope.spawn(|| control.snapshot());
-            while control.asks_receiver(0).is_none() {
+            while control.asks_receiver(1).is_none() {
                 std::thread::yield_now();
             }
+            for (to, all) in [(0, Received::new()), (1, of_first(&[5, 8]))] {
+                assert_eq!(control.asks_sender(0), None);
+                control.received(to, control.asks_receiver(to).unwrap(), all);
+                assert_eq!(control.asks_receiver(to), None);
+            }
             assert_eq!(control.asks_sender(0), None);
-            control.received(0, control.asks_receiver(0).unwrap(), vec![received(5), received(8)]);
-            assert_eq!(control.asks_receiver(0), None);
-            control.sent(0, control.asks_sender(0).unwrap(), &[6, 8], &[true, false]);
+            control.received(2, control.asks_receiver(2).unwrap(), of_first(&[7]));
+            control.sent(0, control.asks_sender(0).unwrap(), &[6, 9, 8], &[true, true, false]);
             assert_eq!(control.asks_sender(0), None);
-            let [first, second] = &snapshot.join().unwrap()[..] else { panic!("two streams") };
-            assert_eq!((first.sent, first.received, first.is_sending), (6, 5, true));
-            assert_eq!((second.sent, second.received, second.is_sending), (8, 8, false));
+            for idle in [1, 2] {
+                control.sent(idle, control.asks_sender(idle).unwrap(), &[], &[]);
+            }
+            let all = snapshot.join().unwrap();
+            let all: Vec<_> = all.iter().map(|it| (it.sent, it.received, it.is_sending)).collect();
+            assert_eq!(all, [(6, 5, true), (9, 7, true), (8, 8, false)]);
         });
-        control.has_sent(0, &[9, 8]);
-        control.received(0, u64::MAX, vec![received(9), received(8)]);
+        control.has_sent(0, &[9, 9, 8]);
+        control.received(1, u64::MAX, of_first(&[9, 8]));
         control.close();
         let last = control.snapshot();
         assert_eq!((last[0].sent, last[0].received, last[0].is_sending), (9, 9, false));

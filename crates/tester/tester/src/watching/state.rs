@@ -135,7 +135,17 @@ impl TrialState {
     /// The same trial, whose streams are controlled.
     #[must_use]
     pub fn with_control(self, control: Option<Arc<StreamControl>>) -> Self {
-        Self { control, ..self }
+        // Each end may send a stream that is added.
+        let senders = if control.is_some() { self.routes.len() } else { self.senders };
+        Self { control, senders, sending: AtomicUsize::new(senders), ..self }
+    }
+
+    /// The ends to which the streams of an end go, also those that were added.
+    fn routes(&self, from: usize) -> Vec<usize> {
+        match &self.control {
+            Some(control) => control.receivers(from),
+            None => self.routes.get(from).cloned().unwrap_or_default(),
+        }
     }
 
     /// The control of single streams, if there is one.
@@ -161,7 +171,7 @@ impl TrialState {
             Some(to) => self.owes(to, frames),
             None => {
                 let known = self.known_of(at).unwrap_or_default();
-                self.routes[at].iter().zip(known).for_each(|(to, frames)| self.owes(*to, frames))
+                self.routes(at).into_iter().zip(known).for_each(|(to, frames)| self.owes(to, frames))
             }
         }
         if self.sending.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -176,7 +186,8 @@ impl TrialState {
 
     /// The end to which an end sends all its frames, if there is only one.
     fn only_receiver(&self, from: usize) -> Option<usize> {
-        let (first, others) = self.routes.get(from)?.split_first()?;
+        let routes = self.routes(from);
+        let (first, others) = routes.split_first()?;
         others.iter().all(|to| to == first).then_some(*first)
     }
 
@@ -218,7 +229,7 @@ impl TrialState {
             return self.sent_of(from);
         }
         let known = self.known_of(from).unwrap_or_default();
-        self.routes[from].iter().zip(known).filter(|it| *it.0 == to).map(|it| it.1).collect()
+        self.routes(from).into_iter().zip(known).filter(|it| it.0 == to).map(|it| it.1).collect()
     }
 
     /// Records the frames that each core of an end has sent of its only stream, before the end reports that

@@ -1,11 +1,18 @@
 //! Trials of more than two ports, through the kernel's bridge.
 
+use super::streams::{Ends, until};
 use kpps_documents::detail::{DetailedTrial, Direction};
 use kpps_frames::{Encap, Mix, Size};
 use kpps_namespaces::{Net, skip};
 use kpps_ports::Spec;
+use kpps_ports::port::run::Late;
 use kpps_ports::port::{Options, open};
-use kpps_tester::{Address, Offer, Stream, Tester, document, full_mesh, parse_streams, streams_pps};
+use kpps_tester::{
+    Address, Offer, RingForm, Stream, StreamControl, StreamNow, Tester, document, full_mesh, parse_streams,
+    received_of, streams_pps,
+};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A bridge between the ports `a`, `b` and so on, in a namespace that this thread works in from now on, and a
 /// tester of these ports.
@@ -169,6 +176,108 @@ fn a_rule_for_one_direction_takes_its_frames_only() {
     if !trial.environment.system.contains_key("drop reasons") {
         assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     }
+}
+
+/// Streams of a mesh are started and stopped one by one. Others are added while they are sent, from a port
+/// and in a direction without any before. Each has its own counts, and the interfaces count the same.
+#[test]
+fn streams_of_a_mesh_are_controlled_one_by_one() {
+    let Some((_net, mut tester)) = with_bridge(3) else { return };
+    let text = r#"
+        [[stream]]
+        load = "1kpps"
+        to = 2
+        [[stream]]
+        load = "500pps"
+        to = 3
+        [[stream]]
+        load = "2kpps"
+        count = 70
+        from = 2
+        to = 3
+    "#;
+    let streams = parse_streams(text, 3).unwrap();
+    let added = [(2, 0), (0, 1), (2, 1)].map(|(from, to)| Stream {
+        name: format!("from {from} to {to}"),
+        from,
+        to,
+        ..streams[2].clone()
+    });
+    let offer = offer_of(&mut tester, streams, None).lasting(Duration::from_secs(600));
+    let control = Arc::new(StreamControl::new(3, &offer.streams, true));
+    let offer = Offer { late: Late::Send, control: Some(control.clone()), ..offer };
+    let (outcome, halted) = std::thread::scope(|scope| {
+        let trial = scope.spawn(|| tester.trial(&offer, &|| true).unwrap());
+        // Whatever this thread finds, the trial ends.
+        let end = Ends(&control);
+        let quiet = control.snapshot();
+        assert!(quiet.iter().all(|stream| stream.sent == 0 && !stream.is_sending), "{quiet:?}");
+        control.start(&[0, 1]);
+        until(&control, "sending", &|now| now[0].received > 50 && now[1].received > 50);
+        control.start(&[2]);
+        until(&control, "through", &|now| now[2].received == 70 && !now[2].is_sending);
+        let places = added.each_ref().map(|stream| control.add(stream).unwrap());
+        assert_eq!(places, [3, 4, 5]);
+        let now = control.snapshot();
+        assert!(now.len() == 6 && now[3..].iter().all(|stream| stream.sent == 0), "{now:?}");
+        control.start(&places[..2]);
+        let is_through = |of: &StreamNow, frames| of.received == frames && !of.is_sending;
+        until(&control, "added", &|now| now[3..5].iter().all(|it| is_through(it, 70)));
+        control.stop(&[1]);
+        let halted = until(&control, "stopped", &|now| is_through(&now[1], now[1].sent));
+        until(&control, "going on", &|now| now[0].received > halted[0].received + 100);
+        control.start(&[2, 5]);
+        until(&control, "through again", &|now| is_through(&now[2], 140) && is_through(&now[5], 70));
+        drop(end);
+        (trial.join().unwrap(), halted)
+    });
+    let offer = offer.with_added();
+    let trial = document(&tester, &offer, &outcome).unwrap();
+    assert!(trial.complete && trial.result.seconds < 600.0, "{trial:#?}");
+    adds_up(&trial);
+    assert_eq!(trial.fate.lost, 0, "{trial:?}");
+    let ways: Vec<_> =
+        trial.directions.iter().map(|it| (&it.from[7..], &it.to[7..], it.streams.len())).collect();
+    let expected = [("a", "b", 2), ("a", "c", 1), ("b", "c", 1), ("c", "a", 1), ("c", "b", 1)];
+    assert_eq!(ways, expected);
+    let sent = |from, to| direction(&trial, from, to).sent;
+    assert_eq!(sent("a", "c"), halted[1].sent, "{trial:#?}");
+    assert_eq!([sent("b", "c"), sent("c", "a"), sent("c", "b")], [140, 70, 70]);
+    for port in ["a", "b", "c"] {
+        let of_port = trial.directions.iter().filter(|it| it.from.ends_with(port));
+        assert_eq!(count(&trial, port, "tx_packets"), of_port.map(|it| it.sent).sum::<u64>(), "{trial:?}");
+    }
+    // Frames that a sender left out are those of their own streams.
+    for it in &trial.directions {
+        let due = it.fate.intended;
+        assert!(due >= it.sent && (it.from.ends_with('a') || due == it.sent), "{it:?}");
+    }
+}
+
+/// A port of a mesh keeps all frames that it receives and sends.
+#[test]
+fn a_port_of_a_mesh_is_captured() {
+    let Some((_net, mut tester)) = with_bridge(3) else { return };
+    let streams = full_mesh(3, &Mix::fixed(Size::MIN), true);
+    let offer = offer_of(&mut tester, streams, Some(400.0));
+    let form = RingForm { ring_bytes: 1 << 20, frame_bytes: None };
+    tester.captures = [(2, form)].into();
+    let outcome = tester.trial(&offer, &|| true).unwrap();
+    let trial = document(&tester, &offer, &outcome).unwrap();
+    super::came_through(&trial);
+    assert_eq!(outcome.captured.keys().collect::<Vec<_>>(), [&2]);
+    let file = received_of("c", &outcome.captured[&2], false).unwrap();
+    let mut senders = [0, 0];
+    for frame in kpps_frames::capture::Capture::new(&file[..]).unwrap() {
+        let frame = frame.unwrap().bytes;
+        // From port 1 or 2, to port 3.
+        if let [198, 18, from @ 1..=2, 2, 198, 18, 3, 2] = frame[26..34] {
+            assert_eq!(frame.len(), 60);
+            senders[usize::from(from) - 1] += 1;
+        }
+    }
+    let received = |from| direction(&trial, from, "c").fate.received;
+    assert_eq!(senders, [received("a"), received("b")], "{trial:?}");
 }
 
 /// Results that only two ports have, and streams between ports that do not exist, are refused before a frame

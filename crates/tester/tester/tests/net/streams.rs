@@ -208,23 +208,13 @@ fn streams_are_started_and_stopped_one_by_one() {
         "#,
     )
     .lasting(Duration::from_secs(600));
-    let control = Arc::new(StreamControl::new(offer.streams.iter().map(|stream| stream.from), true));
+    let control = Arc::new(StreamControl::new(2, &offer.streams, true));
     let offer = Offer { late: Late::Send, control: Some(control.clone()), ..offer };
     let (outcome, halted, last) = std::thread::scope(|scope| {
         let trial = scope.spawn(|| tester.trial(&offer, &|| true).unwrap());
         // Whatever this thread finds, the trial ends.
         let end = Ends(&control);
-        let until = |what: &str, is_so: &dyn Fn(&[StreamNow]) -> bool| {
-            let begun = std::time::Instant::now();
-            loop {
-                let now = control.snapshot();
-                assert!(now.iter().all(|stream| stream.received <= stream.sent), "{now:?}");
-                if is_so(&now) {
-                    return now;
-                }
-                assert!(begun.elapsed() < Duration::from_secs(120), "not {what}: {now:?}");
-            }
-        };
+        let until = |what: &str, is_so: &dyn Fn(&[StreamNow]) -> bool| until(&control, what, is_so);
         let quiet = control.snapshot();
         assert!(quiet.iter().all(|stream| stream.sent == 0 && !stream.is_sending), "{quiet:?}");
         control.start(&[0, 1, 2]);
@@ -250,8 +240,21 @@ fn streams_are_started_and_stopped_one_by_one() {
     assert!(trial.directions.iter().all(|way| way.lateness.is_some()));
 }
 
+/// Waits for counts of the streams of a running trial.
+pub fn until(control: &StreamControl, what: &str, is_so: &dyn Fn(&[StreamNow]) -> bool) -> Vec<StreamNow> {
+    let begun = std::time::Instant::now();
+    loop {
+        let now = control.snapshot();
+        assert!(now.iter().all(|stream| stream.received <= stream.sent), "{now:?}");
+        if is_so(&now) {
+            return now;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "not {what}: {now:?}");
+    }
+}
+
 /// Ends a trial when it goes.
-struct Ends<'c>(&'c StreamControl);
+pub struct Ends<'c>(pub &'c StreamControl);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {

@@ -23,9 +23,15 @@ def two_ports():
     return config
 
 
-def udp_flow(config, name, size, pps, packets=None, back=False, dport=5000):
+def three_ports():
+    config = two_ports()
+    config.ports.port(name="p3", location="eth3")
+    return config
+
+
+def udp_flow(config, name, size, pps, packets=None, back=False, dport=5000, ends=None):
     flow = config.flows.flow(name=name)[-1]
-    ends = ["p2", "p1"] if back else ["p1", "p2"]
+    ends = ends or (["p2", "p1"] if back else ["p1", "p2"])
     flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = ends[0], ends[1:]
     _, ip, udp = flow.packet.ethernet().ipv4().udp()
     ip.src.increment.start, ip.src.increment.count = "10.0.0.1", 5
@@ -316,6 +322,108 @@ def changes_while_sending():
     assert ports["p1"].frames_tx == found["kept"].frames_tx + 2 * 1000 + 50 == ports["p2"].frames_rx, (ports, found)
     assert ports["p2"].frames_tx > found["back"].frames_tx + 50 and ports["p1"].frames_rx == ports["p2"].frames_tx, ports
     print(ports["p1"].frames_tx, ports["p2"].frames_tx)
+
+
+def mesh():
+    """Flows between any of three ports have their own counts. One is stopped, others are added, and the rest goes on."""
+    config = three_ports()
+    packets = {("p1", "p2"): 300, ("p1", "p3"): 200, ("p2", "p3"): 150, ("p3", "p1"): 100}
+    for ends, count in packets.items():
+        udp_flow(config, " to ".join(ends), 100 + count, 500, packets=count, ends=list(ends))
+    udp_flow(config, "kept", 140, 1000)
+    udp_flow(config, "halted", 128, 700, ends=["p2", "p3"])
+    capture = config.captures.capture(name="c")[-1]
+    capture.port_names, capture.format = ["p3"], "pcap"
+    api.set_config(config)
+    control = api.control_state()
+    control.port.capture.state = "start"
+    api.set_control_state(control)
+    assert [port_metrics()[name].capture for name in ("p1", "p2", "p3")] == ["stopped", "stopped", "started"]
+    transmit("start")
+    counted = [" to ".join(ends) for ends in packets]
+    until("through", lambda: all(metrics()[name].transmit == "stopped" for name in counted))
+    found = metrics()
+    for ends, count in packets.items():
+        metric = found[" to ".join(ends)]
+        assert [metric.frames_tx, metric.frames_rx, metric.loss] == [count, count, 0], metric
+        assert [metric.bytes_tx, metric.bytes_rx] == [count * (100 + count)] * 2, metric
+        assert (metric.port_tx, metric.port_rx) == ends and metric.latency.minimum_ns > 0, metric
+    # From a port and in a direction that had no flow, and beside one that is sent.
+    append(
+        udp_flow(three_ports(), "new", 200, 300, packets=40, ends=["p3", "p2"]),
+        udp_flow(three_ports(), "beside", 210, 300, packets=50),
+        udp_flow(three_ports(), "gone", 220, 300, ends=["p2", "p1"]),
+    )
+    transmit("start", "new", "beside", "gone")
+    until("through", lambda: all(metrics()[name].transmit == "stopped" for name in ("new", "beside")))
+    assert [metrics()[name].frames_rx for name in ("new", "beside")] == [40, 50], metrics()
+    transmit("stop", "halted")
+    until("stopped", lambda: metrics()["halted"].transmit == "stopped")
+    before = metrics()
+    until("going on", lambda: metrics()["kept"].frames_rx > before["kept"].frames_rx + 100)
+    transmit("pause", "kept")
+    update(udp_flow(three_ports(), "kept", 140, 200), "rate")
+    transmit("resume", "kept")
+    transmit("start", "p3 to p1")
+    until("through again", lambda: metrics()["p3 to p1"].transmit == "stopped")
+    until("sending", lambda: metrics()["gone"].frames_rx > 20)
+    delete("gone")
+    warnings = transmit("stop")
+    found = metrics()
+    assert found["halted"].frames_tx == before["halted"].frames_tx > 0, (before, found)
+    assert all(metric.frames_tx == metric.frames_rx for metric in found.values()), (found, warnings)
+    ports = port_metrics()
+    assert ports["p1"].frames_tx == 550 + found["kept"].frames_tx, (ports, found)
+    assert ports["p3"].frames_tx == 100 + 100 + 40 and ports["p2"].frames_rx == 390 + found["kept"].frames_rx, ports
+    assert ports["p3"].frames_rx == 350 + found["halted"].frames_rx and ports["p1"].frames_rx > 220, ports
+    sizes = Counter(len(frame) + 4 for frame in captured("p3") if frame[12:14] == b"\x08\x00")
+    # The bridge may have flooded frames of others there.
+    assert [sizes[300], sizes[250], sizes[128]] == [200, 150, found["halted"].frames_rx], sizes
+    print(*(ports[name].frames_tx for name in ("p1", "p2", "p3")))
+
+
+def independent_pairs():
+    """Flows between two pairs of ports: one begins while the other is sent, and goes on when that ends."""
+    config = three_ports()
+    config.ports.port(name="p4", location="eth4")
+    udp_flow(config, "first", 128, 1000)
+    udp_flow(config, "second", 256, 500, packets=200, ends=["p3", "p4"])
+    api.set_config(config)
+    transmit("start", "first")
+    until("sending", lambda: metrics()["first"].frames_rx > 100)
+    assert metrics()["second"].frames_tx == 0
+    transmit("start", "second")
+    append(udp_flow(three_ports(), "third", 128, 100, packets=20, ends=["p4", "p3"]))
+    transmit("start", "third")
+    transmit("stop", "first")
+    until("through", through)
+    found = metrics()
+    assert [found["second"].frames_rx, found["third"].frames_rx] == [200, 20], found
+    assert found["first"].frames_tx == found["first"].frames_rx > 100, found
+    assert transmit("stop") == [], found
+
+
+def circle_of_stations():
+    """Three stations of three ports, each of which is the router of the one before it."""
+    config = three_ports()
+    for n in range(3):
+        ethernet = config.devices.device(name=f"d{n}")[-1].ethernets.ethernet()[-1]
+        ethernet.name, ethernet.mac, ethernet.connection.port_name = f"e{n}", f"02:00:00:00:66:0{n}", f"p{n + 1}"
+        ip = ethernet.ipv4_addresses.ipv4()[-1]
+        ip.name, ip.address, ip.gateway = f"ip {n}", f"198.21.0.{n + 1}", f"198.21.0.{(n + 1) % 3 + 1}"
+    for n in range(3):
+        station_flow(config, f"from {n}", "ipv4", [f"ip {n}"], [f"ip {(n + 1) % 3}"], packets=60 + n)
+    api.set_config(config)
+    found = {it.ethernet_name: it.link_layer_address[-2:] for it in neighbors_of_stations()}
+    assert found == {"e0": "01", "e1": "02", "e2": "00"}, found
+    transmit("start")
+    until("through", through)
+    assert {name: metric.frames_rx for name, metric in metrics().items()} == {
+        "from 0": 60,
+        "from 1": 61,
+        "from 2": 62,
+    }, metrics()
+    assert all(metric.frames_tx == metric.frames_rx for metric in metrics().values()), metrics()
 
 
 def requests_name_what_exists():

@@ -85,6 +85,43 @@ fn flows_change_while_others_are_sent() {
     }
 }
 
+/// Flows between any ports of a configuration are sent in one transmission with one document, and the metrics
+/// are the counts of the interfaces.
+#[test]
+fn flows_go_between_any_ports() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge_of_ports(4)) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let documents = folder.path().to_str().unwrap();
+    let ports = ["--port", "eth3=packet:c", "--port", "eth4=packet:d"];
+    let words = [&ports[..], &["--http", "--grpc", "127.0.0.1:40051", "--documents", documents]].concat();
+    let server = server(&net, &words);
+    for (location, transport) in TRANSPORTS {
+        let before = ["a", "b", "c"].map(|port| net.sent(port));
+        let out = client(&net, &server, &python, [location, transport, "mesh"]);
+        let sent: Vec<u64> = out.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let after = ["a", "b", "c"].map(|port| net.sent(port));
+        assert_eq!(sent, [0, 1, 2].map(|port| after[port] - before[port]), "{transport}");
+    }
+    let document = |number: usize| -> serde_json::Value {
+        let path = folder.path().join(format!("transmission-{number:04}.json"));
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let ways = |document: &serde_json::Value| -> Vec<String> {
+        let ends =
+            |way: &serde_json::Value| ["from", "to"].map(|end| way[end].as_str().unwrap()[7..].to_owned());
+        document["directions"].as_array().unwrap().iter().map(|way| ends(way).concat()).collect()
+    };
+    let first = document(1);
+    assert_eq!(ways(&first), ["ab", "ac", "ba", "bc", "ca", "cb"]);
+    assert_eq!(first["ledger"]["unexplained"], 0, "{first}");
+    for (location, transport) in TRANSPORTS {
+        client(&net, &server, &python, [location, transport, "independent_pairs"]);
+        client(&net, &server, &python, [location, transport, "circle_of_stations"]);
+    }
+    assert_eq!(ways(&document(3)), ["ab", "cd", "dc"]);
+    assert_eq!(ways(&document(4)), ["ab", "bc", "ca"]);
+}
+
 #[test]
 fn counts_and_pauses_are_those_of_the_models() {
     let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };

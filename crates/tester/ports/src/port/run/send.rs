@@ -248,7 +248,8 @@ fn send_streams<P: Port>(
     watch: &mut impl Watch,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {
-    if plan.streams.is_empty() || plan.streams.iter().any(|stream| stream.frames.is_empty()) {
+    // Streams may be added to a live plan.
+    if plan.streams.is_empty() && !plan.live || plan.streams.iter().any(|stream| stream.frames.is_empty()) {
         return Ok(Sent::default());
     }
     match One::of(plan, plan.late == Late::Send || starter.is_some()) {

@@ -27,10 +27,8 @@ impl Tester {
         let what = [
             (offer.streams.is_empty(), "a load without streams"),
             (offer.replay.is_some(), "a replay of a capture"),
-            (offer.control.is_some(), "the control of single streams"),
             (offer.keep, "a file of frames with anomalies"),
             (offer.every.is_some(), "a result of each interval"),
-            (self.capture.is_some(), "a capture of all frames"),
             (self.metrics.is_some(), "serving the counters of a running trial"),
             (self.flows.replies, "replying to flows"),
             (self.ports.iter().any(|port| port.cores() > 1), "work on several cores"),
@@ -122,7 +120,7 @@ impl Tester {
             (offer.replay.is_some(), "a replay of a capture"),
             (offer.control.is_some(), "the control of single streams"),
             (offer.keep, "a file of frames with anomalies"),
-            (self.capture.is_some(), "a capture of all frames"),
+            (!self.captures.is_empty(), "a capture of all frames"),
         ];
         match what.into_iter().find(|(is_wanted, _)| several && *is_wanted) {
             Some((_, what)) => Err(Error::SeveralCores(what)),

@@ -66,8 +66,8 @@ pub struct Tester {
     /// How often a disturbed trial is repeated ([`undisturbed`](crate::undisturbed)); `None`: a few times, if
     /// it is short.
     pub retries: Option<u32>,
-    /// The rings in which a trial keeps all frames that the ports send and receive, if it keeps them.
-    pub capture: Option<RingForm>,
+    /// The rings in which a trial keeps all frames that ports send and receive, by the indices of the ports.
+    pub captures: BTreeMap<usize, RingForm>,
 }
 
 /// A system with ports.
@@ -147,7 +147,7 @@ impl Tester {
             ceiling_pps: None,
             max_shortfall: None,
             retries: None,
-            capture: None,
+            captures: BTreeMap::new(),
         };
         let names = tester.names();
         // Routers are not noted here, but when they have answered.
@@ -255,6 +255,11 @@ impl Tester {
         self.sites.iter().flat_map(of).chain(gateways).chain(cores).collect()
     }
 
+    /// The speed of a port's link in Mb/s, and its longest frame in bytes without FCS; `None` if unknown.
+    pub fn limits_of(&self, at: usize) -> (Option<u32>, Option<usize>) {
+        self.ports.get(at).map_or((None, None), |port| (port.speed_mbps(), port.longest()))
+    }
+
     /// The longest frame that all ports send and receive, in bytes without FCS, if that is known.
     pub fn longest(&self) -> Option<usize> {
         self.ports.iter().filter_map(|port| port.longest()).min()
@@ -318,15 +323,16 @@ impl Tester {
     fn attempt(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
         // Refusals come before the first frame.
         self.check(offer)?;
-        for port in &mut self.ports {
-            port.capture(self.capture)?;
+        for (at, port) in self.ports.iter_mut().enumerate() {
+            port.capture(self.captures.get(&at).copied())?;
         }
         let paths = self.open_paths(offer, go_on)?;
         let prepared = self.prepare(offer, &paths)?;
         // Nothing but the trial happens between the two readings of the counters.
         let started = self.start(offer, prepared)?;
         let done = started.run(&mut self.ports, go_on);
-        let ended = self.end(started, done)?;
-        Ok(self.settle(&offer.with_added(), ended))
+        let offer = offer.with_added();
+        let ended = self.end(&offer, started, done)?;
+        Ok(self.settle(&offer, ended))
     }
 }

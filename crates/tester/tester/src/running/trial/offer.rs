@@ -110,11 +110,12 @@ impl Offer {
     }
 
     /// The number in the tags of the first stream of each direction. Numbers are unique in a trial: those
-    /// from the second of two ports have the bit [`BACK`](tag::BACK).
-    pub(super) fn first_numbers(&self) -> BTreeMap<Direction, u16> {
+    /// from the second of two ports have the bit [`BACK`](tag::BACK), unless the streams are controlled.
+    /// Streams that are added have the numbers behind all of these.
+    pub(crate) fn first_numbers(&self) -> BTreeMap<Direction, u16> {
         let mut counts: BTreeMap<Direction, u16> =
             self.directions().into_iter().map(|direction| (direction, 0)).collect();
-        if counts.keys().all(|(from, to)| from.max(to) <= &1) {
+        if self.control.is_none() && counts.keys().all(|(from, to)| from.max(to) <= &1) {
             counts.iter_mut().for_each(|((from, _), first)| *first = if *from == 0 { 0 } else { tag::BACK });
             return counts;
         }

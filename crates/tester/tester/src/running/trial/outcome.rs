@@ -8,6 +8,7 @@ use kpps_documents::detail::{Clocks, Interval};
 use kpps_documents::{Disturbance, LINK_CHANGES};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
+use std::collections::BTreeMap;
 
 /// Raw counts of a trial's threads. The [document](crate::document()) is made of them, without the values
 /// that only the testbed needs ([`Received::last_gap`], a [`Trouble`] as an error), captured frames, and full
@@ -32,8 +33,8 @@ pub struct Outcome {
     pub max_shortfall: Option<f64>,
     /// The number of repetitions of the trial, because each trial before was disturbed.
     pub retries: u32,
-    /// All frames of each port, if they were captured.
-    pub captured: Vec<Captured>,
+    /// All frames of the ports whose frames were captured, by their indices.
+    pub captured: BTreeMap<usize, Captured>,
 }
 
 impl Outcome {

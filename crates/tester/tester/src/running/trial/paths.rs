@@ -15,7 +15,7 @@ use std::net::IpAddr;
 /// The paths that are learned before a trial.
 pub(super) struct Paths {
     /// The next hop that each end has for all directions; `None` for a router that did not answer.
-    to: Vec<Option<Mac>>,
+    pub to: Vec<Option<Mac>>,
     /// Whether frames arrive in all directions; `None` if that was not tried.
     pub open: Option<bool>,
     /// The flows from the first end, as they leave and as they arrive; only if the second end replies to

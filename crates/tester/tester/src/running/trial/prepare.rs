@@ -5,13 +5,12 @@ use super::offer::Offer;
 use super::paths::{Paths, new_trial};
 use crate::clock::{Clocks, Reading};
 use crate::error::Error;
-use crate::running::building::{BuiltStream, ROOM, StreamBuilder};
+use crate::running::building::{BuiltStream, ROOM, StreamBuilder, StreamEnd};
 use crate::running::learn::{Direction, End};
 use crate::running::test_port::{Expect, ExpectedStream};
-use kpps_frames::Templates;
 use kpps_frames::flows::MOST_FLOWS;
 use kpps_frames::rate::Rate;
-use kpps_frames::stack::Between;
+use kpps_frames::{Mac, Templates};
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{SendPlan, StreamPlan};
 use std::collections::BTreeMap;
@@ -58,10 +57,16 @@ impl Tester {
         let clocks = Clocks::before(self.read_clocks()?);
         let (margin_ns, slices) = clocks.margin(offer.length());
         let mut parts: Vec<_> = self.ports.iter().map(|_| Part::default()).collect();
-        for from in offer.senders() {
+        let builder = self.stream_builder(offer, paths, trial);
+        // Where streams can be added, each port may send some.
+        let senders = match offer.control {
+            Some(_) => (0..self.ports.len()).collect(),
+            None => offer.senders(),
+        };
+        for from in senders {
             let (plan, expected) = match offer.streams.is_empty() {
                 true => self.one_stream((from, 1 - from), offer, paths, (trial, due))?,
-                false => self.many_streams(from, offer, paths, trial)?,
+                false => many_streams(from, offer, &builder)?,
             };
             // All ports share one pool of buffers, so a buffer may hold a frame of another port.
             let as_they_are = offer.replay.is_some();
@@ -77,6 +82,9 @@ impl Tester {
                     recognise: offer.replay.as_ref().map(|replay| replay.classes.clone()),
                 });
             }
+        }
+        if let Some(control) = &offer.control {
+            control.begin(builder);
         }
         Ok(Prepared { parts, basis: Basis { trial, learned: paths.open, due, clocks, margin_ns } })
     }
@@ -102,46 +110,20 @@ impl Tester {
         Ok((SendPlan::one(offer.load.rate, planned), [(to, vec![expected])].into()))
     }
 
-    /// The streams from a port, as they are sent, and as they are expected.
-    fn many_streams(
-        &self,
-        from: usize,
-        offer: &Offer,
-        paths: &Paths,
-        trial: u32,
-    ) -> Result<(SendPlan, ExpectedStreams), Error> {
-        let firsts = offer.first_numbers();
-        let builder = |to: usize| StreamBuilder {
-            between: Between {
-                macs: [self.ends[from].station.mac, self.next_hop((from, to), paths)],
-                ips: [from, to].map(|end| self.ends[end].ips.first()),
-            },
-            from,
-            first: firsts.get(&(from, to)).copied().unwrap_or_default(),
+    /// All that the streams of a trial have in common.
+    fn stream_builder(&self, offer: &Offer, paths: &Paths, trial: u32) -> StreamBuilder {
+        let end = |(end, hop): (&End, &Option<Mac>)| StreamEnd {
+            mac: end.station.mac,
+            hop: *hop,
+            ip: end.ips.first(),
+        };
+        StreamBuilder {
+            ends: self.ends.iter().zip(&paths.to).map(end).collect(),
             trial,
             length: offer.load.duration,
             is_controlled: offer.control.is_some(),
             waits: offer.control.as_ref().is_some_and(|control| control.waits()),
-        };
-        let frames = offer.streams_from(from).map(|(stream, _)| builder(stream.to).frames(stream));
-        let mut frames: Vec<Templates> = frames.collect::<Result<_, _>>()?;
-        if frames.iter().map(|frames| u64::from(frames.flows())).sum::<u64>() > MOST_FLOWS.into() {
-            frames = frames.into_iter().map(Templates::in_one_flow).collect();
         }
-        let (mut streams, mut expected) = (Vec::new(), ExpectedStreams::new());
-        for ((stream, pps), frames) in offer.streams_from(from).zip(frames) {
-            let there = expected.entry(stream.to).or_default();
-            let BuiltStream { plan, room } = builder(stream.to).build(there.len(), stream, pps, frames);
-            there.push(ExpectedStream { stream: plan.stream, frames: plan.frames.clone(), count: room });
-            streams.push(plan);
-        }
-        let first = offer.streams_from(from).next();
-        if let (Some(control), Some((stream, _))) = (&offer.control, first) {
-            control.begin(builder(stream.to));
-        }
-        let (is_paced, live) = (offer.load.rate != Rate::Max, offer.control.is_some());
-        let plan = SendPlan { streams, is_paced, live, rewrite: true, ..SendPlan::nothing() };
-        Ok((plan, expected))
     }
 
     /// The frames of a direction as they leave their port, and as they arrive.
@@ -181,4 +163,30 @@ impl Tester {
         let mut read = || ports.next().map_or_else(|| Ok(Reading::here()), |port| port.read_clock());
         Ok([read()?, read()?])
     }
+}
+
+/// The streams from a port, as they are sent, and as they are expected.
+fn many_streams(
+    from: usize,
+    offer: &Offer,
+    builder: &StreamBuilder,
+) -> Result<(SendPlan, ExpectedStreams), Error> {
+    let firsts = offer.first_numbers();
+    let frames = offer.streams_from(from).map(|(stream, _)| builder.frames(stream));
+    let mut frames: Vec<Templates> = frames.collect::<Result<_, _>>()?;
+    if frames.iter().map(|frames| u64::from(frames.flows())).sum::<u64>() > MOST_FLOWS.into() {
+        frames = frames.into_iter().map(Templates::in_one_flow).collect();
+    }
+    let (mut streams, mut expected) = (Vec::new(), ExpectedStreams::new());
+    for ((stream, pps), frames) in offer.streams_from(from).zip(frames) {
+        let there = expected.entry(stream.to).or_default();
+        let first = firsts.get(&(from, stream.to)).copied().unwrap_or_default();
+        let number = first.wrapping_add(there.len() as u16);
+        let BuiltStream { plan, room } = builder.build(number, stream, pps, frames);
+        there.push(ExpectedStream { stream: plan.stream, frames: plan.frames.clone(), count: room });
+        streams.push(plan);
+    }
+    let (is_paced, live) = (offer.load.rate != Rate::Max, offer.control.is_some());
+    let plan = SendPlan { streams, is_paced, live, rewrite: true, ..SendPlan::nothing() };
+    Ok((plan, expected))
 }

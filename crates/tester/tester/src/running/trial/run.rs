@@ -27,8 +27,6 @@ const LEAD: Duration = Duration::from_millis(200);
 pub(super) struct Started {
     basis: Basis,
     tasks: Vec<Task>,
-    /// The counts of the ports, before their threads begin.
-    counts: Vec<PortCount>,
     state: Arc<TrialState>,
 }
 
@@ -60,14 +58,7 @@ impl Tester {
         for site in &mut self.sites {
             site.host.before(known.then_some(basis.trial))?;
         }
-        let counts = self.ports.iter().zip(&parts).map(|(port, part)| PortCount {
-            port: port.name().to_owned(),
-            interface: port.interface().map(ToOwned::to_owned),
-            sent: part.plan.as_ref().map(|_| 0),
-            receives: !part.expect.is_empty(),
-            ..PortCount::default()
-        });
-        let counts: Vec<_> = counts.collect();
+        let counts = self.port_counts(offer);
         learn::clear(&mut self.ports, &self.ends)?;
         let routes = |from: usize| match offer.streams.is_empty() {
             true => offer.directions().iter().filter(|it| it.0 == from).map(|it| it.1).collect(),
@@ -92,12 +83,30 @@ impl Tester {
         };
         let tasks = parts.into_iter().enumerate().map(task).collect();
         self.gauges.begin(self.running(Instant::now() + wait, offer, &state, &counts));
-        Ok(Started { basis, tasks, counts, state })
+        Ok(Started { basis, tasks, state })
+    }
+
+    /// The counts of the ports, before any of them has sent.
+    fn port_counts(&self, offer: &Offer) -> Vec<PortCount> {
+        let (senders, directions) = (offer.senders(), offer.directions());
+        let all = self.ports.iter().enumerate().map(|(at, port)| PortCount {
+            port: port.name().to_owned(),
+            interface: port.interface().map(ToOwned::to_owned),
+            sent: senders.contains(&at).then_some(0),
+            receives: directions.iter().any(|direction| direction.1 == at),
+            ..PortCount::default()
+        });
+        all.collect()
     }
 
     /// Reads the counters of all systems again, and the clocks.
-    pub(super) fn end(&mut self, started: Started, mut done: Vec<Done>) -> Result<Ended, Error> {
-        let Started { mut basis, counts, state, tasks } = started;
+    pub(super) fn end(
+        &mut self,
+        offer: &Offer,
+        started: Started,
+        mut done: Vec<Done>,
+    ) -> Result<Ended, Error> {
+        let Started { mut basis, state, tasks } = started;
         state.control().into_iter().for_each(StreamControl::close);
         let lost: Vec<_> = done.iter().map(|done| done.trouble.is_some()).collect();
         let count = |(count, done): (PortCount, &Done)| PortCount {
@@ -107,7 +116,7 @@ impl Tester {
             taken: done.taken.filter(|_| done.trouble.is_none()),
             ..count
         };
-        let counts: Vec<_> = counts.into_iter().zip(&done).map(count).collect();
+        let counts: Vec<_> = self.port_counts(offer).into_iter().zip(&done).map(count).collect();
         let troubles = done.iter_mut().map(|done| done.trouble.take());
         let mut trouble = troubles.fold(None, Option::or);
         let mut counted = Counted::default();

@@ -68,7 +68,8 @@ impl Tester {
             ended.direction(offer, crossing, either, overflow)
         };
         let directions = crossings.into_iter().zip(either).map(settled).collect();
-        let captured = ended.done.iter_mut().filter_map(|done| done.captured.take()).collect();
+        let captured = ended.done.iter_mut().enumerate();
+        let captured = captured.filter_map(|(at, done)| Some((at, done.captured.take()?))).collect();
         Outcome {
             directions,
             overflow: overflows.into_values().sum(),

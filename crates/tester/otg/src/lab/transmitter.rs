@@ -1,35 +1,35 @@
-//! Two ports between which flows go: their tester, and the transmission if one is running.
+//! The ports of a configuration: their tester, and the transmission if one is running.
 
 use super::flow_state::{FlowState, Totals};
 use super::member::Member;
-use super::planned::Limits;
+use super::planned::{Limits, PortLimits};
 use super::report;
 use super::run::{Done, Results, Run};
 use super::stations::{Stations, router_of};
 use crate::rules::{Refusal, Rules};
-use crate::translation::Configuration;
+use crate::translation::{Configuration, Port};
 use kpps_documents::detail::DetailedTrial;
 use kpps_ports::Spec;
 use kpps_ports::port::ready;
-use kpps_tester::{Captured, RingForm, Stream, StreamNow, Tester, Traffic};
+use kpps_tester::{Address, Captured, RingForm, Stream, StreamNow, Tester, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// How long a transmission may take to begin.
 const BEGIN: Duration = Duration::from_secs(15);
 
-/// Two ports with flows between them.
-pub struct Pair {
-    /// The indices of the ports in the configuration.
-    pub ports: [usize; 2],
-    /// Its flows.
+/// The ports of a configuration and their flows.
+#[derive(Default)]
+pub struct Transmitter {
+    /// The flows.
     pub members: Vec<Member>,
     /// Flows that were deleted, and frames of flows before their sizes changed, while they are still sent or
     /// arrive.
     pub gone: Vec<Member>,
-    /// For each of its ports, frames from there of deleted flows, and of flows before their last start.
-    pub past: [Totals; 2],
-    /// The stations at its ports.
+    /// From one port to another, frames of deleted flows, and of flows before their last start.
+    pub past: BTreeMap<(usize, usize), Totals>,
+    /// The stations at the ports.
     pub stations: Stations,
     /// For streams of the transmission that cannot be sent: the router that did not answer when it began, in
     /// words.
@@ -37,58 +37,44 @@ pub struct Pair {
     /// The open ports. While a transmission runs, it has them.
     tester: Option<Tester>,
     pub(super) run: Option<Run>,
-    /// Whether the next transmission keeps the frames of its ports, and the most bytes of each frame.
-    pub capture: Option<RingForm>,
-    /// The frames of each port in the last transmission, if they were captured.
-    captured: Vec<Captured>,
+    /// The ports whose frames the next transmission keeps, and the form in which it does.
+    pub captures: BTreeMap<usize, RingForm>,
+    /// The frames of these ports in the last transmission.
+    captured: BTreeMap<usize, Captured>,
     /// The document of the last transmission.
     pub document: Option<DetailedTrial>,
     /// Why the last transmission has failed.
     failure: Option<String>,
     /// Why it ended before its flows were through.
     cut_short: Option<String>,
-    /// The limits of both ports.
+    /// The limits of the ports.
     pub limits: Limits,
 }
 
-impl Pair {
-    /// Opens the ports of the flows between two ports of a configuration.
+impl Transmitter {
+    /// Opens the ports of a configuration.
     ///
     /// # Errors
     /// The flows ask for too much, or a port cannot be opened.
-    pub fn open(ports: [usize; 2], all: &Configuration, rules: &Rules) -> Result<Self, Refusal> {
-        let mut pair = Self {
-            ports,
-            members: Vec::new(),
-            gone: Vec::new(),
-            past: Default::default(),
-            stations: Stations::of(ports, all),
-            silent: BTreeMap::new(),
-            tester: None,
-            run: None,
-            capture: None,
-            captured: Vec::new(),
-            document: None,
-            failure: None,
-            cut_short: None,
-            limits: Limits { speed_mbps: None, longest: None },
-        };
-        pair.tester = Some(pair.open_ports(all, rules)?);
-        let planned = pair.limits.planned(ports, all, rules)?.into_iter();
-        pair.members = planned.map(|(flow, stream)| Member::new(flow, stream, 0)).collect();
-        Ok(pair)
+    pub fn open(all: &Configuration, rules: &Rules) -> Result<Self, Refusal> {
+        let mut transmitter = Self { stations: Stations::of(all), ..Self::default() };
+        if !all.ports.is_empty() {
+            transmitter.tester = Some(transmitter.open_ports(all, rules)?);
+        }
+        let planned = transmitter.limits.planned(all, rules)?.into_iter();
+        transmitter.members = planned.map(|(flow, stream)| Member::new(flow, stream, 0)).collect();
+        Ok(transmitter)
     }
 
     fn open_ports(&mut self, all: &Configuration, rules: &Rules) -> Result<Tester, Refusal> {
-        let spec = |at: usize| -> Result<Spec, Refusal> {
-            let location = all.ports.get(at).map_or("", |port| port.location.as_str());
-            let found = rules.ports.iter().find(|port| port.location == location);
-            Ok(found.ok_or_else(|| unknown(at, location, rules))?.spec.clone())
+        let spec = |(at, port): (usize, &Port)| -> Result<Spec, Refusal> {
+            let found = rules.ports.iter().find(|known| known.location == port.location);
+            Ok(found.ok_or_else(|| unknown(at, &port.location, rules))?.spec.clone())
         };
-        let specs = [spec(self.ports[0])?, spec(self.ports[1])?];
+        let specs: Vec<Spec> = all.ports.iter().enumerate().map(spec).collect::<Result<_, _>>()?;
         let cannot = |error: &dyn std::fmt::Display| Refusal::failed(error.to_string());
         let opened = ready(&specs, &rules.options, &|line| (rules.log)(line)).map_err(|e| cannot(&e))?;
-        let mut usual = Traffic::default().ends(&[], None).map_err(|e| cannot(&e))?;
+        let mut usual = addresses(specs.len()).map_err(|e| cannot(&e))?;
         self.stations.replace(&mut usual);
         let others = rules.ports.iter().map(|port| port.spec.clone());
         let others: Vec<Spec> = others.filter(|other| !specs.contains(other)).collect();
@@ -97,7 +83,11 @@ impl Pair {
         self.stations.join(&mut tester);
         // Only the frames of flows are sent: counters of interfaces show these and nothing else.
         tester.learning = false;
-        self.limits = Limits { speed_mbps: tester.speed_mbps(), longest: tester.longest() };
+        let limits = |at: usize| {
+            let (speed_mbps, longest) = tester.limits_of(at);
+            PortLimits { speed_mbps, longest }
+        };
+        self.limits = Limits((0..all.ports.len()).map(limits).collect());
         Ok(tester)
     }
 
@@ -130,9 +120,7 @@ impl Pair {
         let mut wanted = BTreeSet::new();
         for member in &self.members {
             let ends = all.flows.get(member.flow).map(|placed| placed.stations.iter());
-            let routers =
-                ends.into_iter().flatten().filter_map(|[from, _]| router_of(member.stream.from, from));
-            wanted.extend(routers);
+            wanted.extend(ends.into_iter().flatten().filter_map(|[from, _]| router_of(from)));
         }
         self.stations.resolve(tester, |router| wanted.contains(router))?;
         self.silent.clear();
@@ -164,7 +152,7 @@ impl Pair {
     ) -> Result<(), String> {
         let placed = all.flows.get(flow).filter(|placed| !placed.stations.is_empty());
         let Some(placed) = placed else { return Ok(()) };
-        let addressed = self.stations.address(stream.from, &placed.stations, &mut stream.stack);
+        let addressed = self.stations.address(&placed.stations, &mut stream.stack);
         addressed.map_err(|why| format!("flows[{flow}]: {why}"))
     }
 
@@ -221,8 +209,9 @@ impl Pair {
                 Some(tester) => tester,
                 None => self.open_ports(all, rules)?,
             };
-            (self.failure, self.document, self.captured, self.cut_short) = (None, None, Vec::new(), None);
-            tester.capture = self.capture;
+            (self.failure, self.document, self.captured, self.cut_short) =
+                (None, None, BTreeMap::new(), None);
+            tester.captures.clone_from(&self.captures);
             let streams = match self.addressed(&chosen, &mut tester, all) {
                 Ok(streams) => streams,
                 Err(why) => {
@@ -244,7 +233,7 @@ impl Pair {
             let Some(member) = self.members.get_mut(*at) else { continue };
             let Some(now) = counts.get(member.place) else { continue };
             if !keeps {
-                let past = &mut self.past[member.stream.from];
+                let past = self.past.entry((member.stream.from, member.stream.to)).or_default();
                 *past = past.and(&member.state.totals);
                 let earlier = self.gone.iter_mut().filter(|gone| gone.stream.name == member.stream.name);
                 earlier.for_each(|gone| gone.state.is_counted = false);
@@ -292,13 +281,18 @@ impl Pair {
     /// the same name (`is_counted`). They still arrive while the transmission goes on.
     pub(super) fn retire(&mut self, mut member: Member, is_counted: bool) {
         if !self.is_running() {
-            let past = &mut self.past[member.stream.from];
-            *past = past.and(&member.state.totals);
+            self.leave(&member);
             return;
         }
         member.state.is_stopped = true;
         member.state.is_counted = is_counted;
         self.gone.push(member);
+    }
+
+    /// The frames of a flow are only those of its ports from now on.
+    fn leave(&mut self, member: &Member) {
+        let past = self.past.entry((member.stream.from, member.stream.to)).or_default();
+        *past = past.and(&member.state.totals);
     }
 
     /// Replaces the stream of a member in the transmission by the planned one, if it was only its rest.
@@ -390,10 +384,7 @@ impl Pair {
             let same = |member: &&mut Member| member.stream.name == gone.stream.name;
             match self.members.iter_mut().find(same).filter(|_| gone.state.is_counted) {
                 Some(member) => member.state.add(&gone.state.totals),
-                None => {
-                    let past = &mut self.past[gone.stream.from];
-                    *past = past.and(&gone.state.totals);
-                }
+                None => self.leave(&gone),
             }
         }
     }
@@ -476,8 +467,7 @@ impl Pair {
 
     /// The frames that a port of this index received in the last transmission.
     pub fn captured(&self, port: usize) -> Option<&Captured> {
-        let at = self.ports.iter().position(|other| *other == port)?;
-        self.captured.get(at)
+        self.captured.get(&port)
     }
 
     /// Resolves the routers of its stations, if no transmission is running.
@@ -496,6 +486,17 @@ impl Pair {
         self.tester = Some(tester);
         resolved
     }
+}
+
+/// The addresses of ports that have no stations.
+fn addresses(ports: usize) -> Result<Vec<Address>, String> {
+    let traffic = Traffic::default();
+    if ports == 2 {
+        return Ok(traffic.ends(&[], None)?.to_vec());
+    }
+    // One in each network of 198.18.0.0/15 (RFC 2544, C.2.2).
+    let ip = |n: usize| IpAddr::from([198, 18 + (n >> 8) as u8, n as u8, 2]);
+    traffic.ends_of_mesh(ports, &(1..=ports).map(ip).collect::<Vec<_>>(), &[])
 }
 
 /// A location that the server does not have.
