@@ -209,6 +209,9 @@ impl Fixture for ModelFixture {
         self.place.world.borrow_mut().send(frame, false);
         Ok(true)
     }
+    fn take_spoiled(&mut self) -> Option<u64> {
+        Some(std::mem::take(&mut self.place.world.borrow_mut().host.spoiled))
+    }
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         let world = &mut *self.place.world.borrow_mut();
         if world.host.spoiled > 0 {
