@@ -4,7 +4,7 @@ use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
 use kpps_documents::calibration::{Gaps, SenderPriority};
-use kpps_documents::run::{Lateness, Offered, PortRun, ProcessCpu, Run};
+use kpps_documents::run::{Filled, Lateness, Offered, PortRun, ProcessCpu, Run};
 use kpps_documents::words::{bits, in_kpps, rate};
 use std::fmt::Write;
 
@@ -147,11 +147,36 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
         text += &waited(gaps.waited_ns, run.seconds, load.shortfall);
     }
     text += &lateness(load.lateness);
+    text += &load.filled.map(|filled| exact(&filled, frames)).unwrap_or_default();
     if load.shortfall > 0 {
         let _ = writeln!(
             text,
             "the generator fell short of the load: `kpps calibrate {}` measures what this port can send",
             port.port
+        );
+    }
+    text
+}
+
+/// The longest time for which a card may seem idle: the program has to notice that the last frame has left.
+const NOTICED_S: f64 = 0.001;
+
+/// How exact the gaps are, with fillers between the frames.
+fn exact(filled: &Filled, frames: u64) -> String {
+    let mut text = format!(
+        "{} fillers between them: gaps are exact to a byte time of the wire; {:.2} % of the frames rounded, by at most \
+         {} ns\n",
+        filled.fillers,
+        100.0 * filled.rounded as f64 / frames.max(1) as f64,
+        filled.most_rounded_ns
+    );
+    let idle_s = filled.took_s - filled.planned_s;
+    if idle_s > NOTICED_S {
+        let _ = writeln!(
+            text,
+            "sending took {:.1} ms longer than frames and fillers take on the wire: the card was idle meanwhile, and the \
+             gaps are not exact",
+            idle_s * 1e3
         );
     }
     text

@@ -14,8 +14,8 @@ use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Mix, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
-use kpps_ports::port::Port;
 use kpps_ports::port::run::{SendPlan, Sent, Shape, StreamPlan, send_any};
+use kpps_ports::port::{AnyPort, Port};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use std::time::Duration;
   kpps send vfio:0000:00:10.0 --rewrite             the highest rate
   kpps send packet:veth0 --replay seen.pcapng --speed 2x
   kpps send packet:veth0 --load 10kpps --count 5000 --late send     exactly 5000 frames
+  kpps send uio:0000:00:10.0 --load 300kpps --shape poisson --fillers     gaps exact to a byte time
 
 Each frame carries a tag (stream, sequence number, time, checksum), from which `kpps count` recognises lost,
 duplicated, reordered and corrupted frames. A load with a rate is sent in an open loop, each frame at its own
@@ -59,6 +60,10 @@ pub struct Arguments {
     /// counts the others. send: they are sent late, and the run takes as long as --count or the capture needs
     #[arg(long, value_enum, value_name = "skip|send", hide_possible_values = true, default_value_t = LateFrames::Skip, help_heading = heading::LOAD)]
     late: LateFrames,
+    /// Keep the gaps between frames exact, to a byte time of the wire, with fillers: frames with a wrong FCS,
+    /// which every receiver drops. Only for a card that kpps drives (uio:, vfio:)
+    #[arg(long, requires = "load", conflicts_with_all = ["rewrite", "late"], help_heading = heading::LOAD)]
+    fillers: bool,
     /// Stop after this time [default: 2s; with --count: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
@@ -132,6 +137,9 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
                 .into(),
         ));
     }
+    if arguments.fillers {
+        check_fillers(port, &arguments.port, offered, sizes.line_rate_pps(speed))?;
+    }
     let extent = replay.as_ref().map(|replay| replay.extent(arguments.duration, arguments.count));
     let (all, whole) = extent.transpose().map_err(Failure::Input)?.unwrap_or_default();
     let count = arguments.count.or(all);
@@ -146,6 +154,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         as_they_are: replay.is_some(),
         rewrite: arguments.rewrite,
         late: arguments.late.into(),
+        fillers: arguments.fillers,
         ..SendPlan::one(rate, stream)
     };
     let duration = match (arguments.duration, count) {
@@ -161,4 +170,27 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let load = |sent| kpps_tester::offered(sizes, offered, replay.as_ref(), &sent);
     run.environment.shape = arguments.shape.name_unless_default();
     finish(&run.with_load(sent.map(load)), &mut files, "", false)
+}
+
+/// Refuses fillers on a port that sends none, and for a load that has no gaps.
+fn check_fillers(
+    port: &AnyPort,
+    spec: &Spec,
+    offered_pps: Option<f64>,
+    line_rate_pps: f64,
+) -> Result<(), Failure> {
+    let offered_pps = offered_pps.unwrap_or(f64::INFINITY);
+    if !port.sends_fillers() {
+        return Err(Failure::Input(format!(
+            "{spec} cannot send frames with a wrong FCS, so --fillers has no effect: give a card that kpps drives \
+             (uio:ADDRESS, vfio:ADDRESS)"
+        )));
+    }
+    if offered_pps > line_rate_pps {
+        return Err(Failure::Input(format!(
+            "--fillers keeps the gaps of a load up to the line rate, {line_rate_pps:.0} frames per second: give a lower \
+             --load"
+        )));
+    }
+    Ok(())
 }

@@ -369,6 +369,7 @@ const SIMULATED: &[(&str, &str)] = &[
     ("transmit --segments 2 --checksum cpu", "cannot be used with '--checksum"),
     ("transmit --chip 82542 --segments 10", "the 82542 cannot cut superpackets into segments"),
     ("transmit --driver kpps,kpps", "'kpps' is given twice"),
+    ("send udp:127.0.0.1:9 --load 1kpps --fillers", "cannot send frames with a wrong FCS"),
     (
         "transmit --set driver.tx_gap_bytes=99999999",
         "tx_gap_bytes: found 99999999, allowed is a whole number from 0 to 65535",

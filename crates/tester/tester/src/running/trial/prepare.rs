@@ -145,6 +145,7 @@ impl Tester {
             as_they_are: false,
             rewrite: true,
             late: Late::Skip,
+            fillers: false,
             live: offer.control.is_some(),
             epoch: None,
         };
