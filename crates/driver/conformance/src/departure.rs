@@ -190,6 +190,12 @@ departures! {
         "QEMU up to 8.0 counts the bytes from the driver",
         "82574 data sheet 10.2.7"
     }
+    /// IFCS is ignored.
+    FCS_NOT_FROM_SOFTWARE {
+        "a frame without IFCS leaves whole: its last four bytes are data, and not its FCS",
+        "QEMU's networks carry frames without FCS",
+        "SDM 3.3.3.1"
+    }
     /// A waiting frame is overtaken.
     OVERTAKEN {
         "a frame that needs more descriptors than are free is overtaken by shorter ones",
@@ -258,6 +264,7 @@ pub static QEMU: &[&Departure] = &[
     &BROADCAST_BY_MPE,
     &LONG_WITHOUT_FCS,
     &LOOPBACK_NEEDS_LINK,
+    &FCS_NOT_FROM_SOFTWARE,
     &SHORT_PADDED,
     &SIZE_CLASSES_WITHOUT_FCS,
     &OCTETS_WITHOUT_VLAN,
@@ -283,6 +290,7 @@ pub static QEMU_SINCE_8_1: &[&Departure] = &[
     &IPV6_LENGTH_WITH_HEADER,
     &LONG_WITHOUT_FCS,
     &LOOPBACK_NEEDS_LINK,
+    &FCS_NOT_FROM_SOFTWARE,
     &SHORT_PADDED,
     &SIZE_CLASSES_WITHOUT_FCS,
     &OCTETS_WITHOUT_VLAN,
@@ -298,6 +306,7 @@ pub static QEMU_E1000E: &[&Departure] = &[
     &NO_PACKET_CHECKSUM,
     &LONG_WITHOUT_FCS,
     &LOOPBACK_NEEDS_LINK,
+    &FCS_NOT_FROM_SOFTWARE,
     &SHORT_PADDED,
     &SIZE_CLASSES_WITHOUT_FCS,
     &OCTETS_WITHOUT_VLAN,
@@ -318,6 +327,7 @@ pub static QEMU_IGB: &[&Departure] = &[
     &NO_PACKET_CHECKSUM,
     &NO_PADDING,
     &LOOPBACK_NEEDS_LINK,
+    &FCS_NOT_FROM_SOFTWARE,
     &SHORT_PADDED,
     &SIZE_CLASSES_WITHOUT_FCS,
     &RECEIVED_WITHOUT_VLAN,
@@ -339,6 +349,7 @@ pub static QEMU_E1000E_ON_A_HUB: &[&Departure] = &[
     &NO_PACKET_CHECKSUM,
     &LONG_WITHOUT_FCS,
     &LOOPBACK_NEEDS_LINK,
+    &FCS_NOT_FROM_SOFTWARE,
     &SHORT_PADDED,
     &SIZE_CLASSES_WITHOUT_FCS,
     &OCTETS_WITHOUT_VLAN,

@@ -38,6 +38,11 @@ pub trait Fixture {
     }
     /// As [`inject`](Self::inject), with a wrong FCS; `false` if the wire carries no FCS.
     fn inject_bad_fcs(&mut self, frame: &[u8]) -> Result<bool, Failure>;
+    /// The number of frames that left the card with a wrong FCS since the last call; `None` if the far end
+    /// does not see them. Call it before [`collect`](Self::collect), to which such a frame is an error.
+    fn take_spoiled(&mut self) -> Option<u64> {
+        None
+    }
     /// The next frame that left the card, without FCS.
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure>;
     /// Whether [`collect`](Self::collect) keeps the order of frames of different protocols.

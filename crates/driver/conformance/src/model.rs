@@ -34,7 +34,8 @@ const ADDRESS: [u8; 6] = [0x02, 0x00, 0x00, 0x82, 0x54, 0x01];
 struct Flat {
     ram: Memory,
     bus_free_ps: u64,
-    sent: VecDeque<Vec<u8>>,
+    /// With the times of their last bits, in ps.
+    sent: VecDeque<(u64, Vec<u8>)>,
     /// Frames that left with a wrong FCS.
     spoiled: u64,
 }
@@ -51,8 +52,8 @@ impl Host for Flat {
     fn store(&mut self, addr: u64, from: &[u8]) -> bool {
         self.ram.device_write(addr, from)
     }
-    fn transmitted(&mut self, _: u64, frame: &[u8]) {
-        self.sent.push_back(frame.to_vec());
+    fn transmitted(&mut self, now_ps: u64, frame: &[u8]) {
+        self.sent.push_back((now_ps, frame.to_vec()));
     }
     fn transmitted_bad(&mut self, _: u64, _: &[u8]) {
         self.spoiled += 1;
@@ -171,6 +172,11 @@ impl ModelFixture {
         };
         Ok(Self { place: ModelPlace { world: Rc::new(RefCell::new(world)), ram }, chip })
     }
+
+    /// The next good frame that left the card, without FCS, and the time of its last bit in ps.
+    pub fn collect_timed(&mut self) -> Option<(u64, Vec<u8>)> {
+        self.place.world.borrow_mut().host.sent.pop_front()
+    }
 }
 
 impl Fixture for ModelFixture {
@@ -209,12 +215,15 @@ impl Fixture for ModelFixture {
         self.place.world.borrow_mut().send(frame, false);
         Ok(true)
     }
+    fn take_spoiled(&mut self) -> Option<u64> {
+        Some(std::mem::take(&mut self.place.world.borrow_mut().host.spoiled))
+    }
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         let world = &mut *self.place.world.borrow_mut();
         if world.host.spoiled > 0 {
             return Err("a frame left the card with a wrong FCS".into());
         }
-        Ok(world.host.sent.pop_front())
+        Ok(world.host.sent.pop_front().map(|(_, frame)| frame))
     }
     fn advance(&mut self, ns: u64) -> Result<(), Failure> {
         self.place.wait_ns(ns);

@@ -78,6 +78,9 @@ impl Fixture for FaultyBench {
     fn inject_bad_fcs(&mut self, frame: &[u8]) -> Result<bool, Failure> {
         self.inner.inject_bad_fcs(frame)
     }
+    fn take_spoiled(&mut self) -> Option<u64> {
+        self.inner.take_spoiled()
+    }
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.inner.collect()?.map(self.spoil))
     }

@@ -53,7 +53,7 @@ pub use error::{Error, Invalid};
 pub use kpps_datasheet::{Chip, Media};
 pub use offload::{Checksums, Offload, Segmentation, Sum, TxMeta};
 pub use rx::{Checksum, Hash, Received, RxCounters, RxQueue};
-pub use tx::{Fragment, Progress, Refusal, Refused, TxCounters, TxQueue, TxQueueLimit};
+pub use tx::{Fragment, MIN_FILLER_BYTES, Progress, Refusal, Refused, TxCounters, TxQueue, TxQueueLimit};
 pub use vector::Vector;
 
 use alloc::vec::Vec;

@@ -1,7 +1,8 @@
 //! The transmit queue.
 //!
 //! The queue never reads a register. [`TxQueue::flush`] writes the tail once for all queued frames. This file
-//! turns frames into descriptors; `report.rs` handles their completion.
+//! turns frames into descriptors, `filler.rs` makes those that keep the wire busy between two frames, and
+//! `report.rs` handles their completion.
 
 use crate::{
     config::{Config, Delay},
@@ -18,11 +19,13 @@ use kpps_platform::{Buffer, BufferSource, Platform};
 use layout::{Advanced, Layout, Legacy, Pattern};
 
 mod burst;
+mod filler;
 mod layout;
 mod queue_limit;
 mod quirks;
 mod report;
 
+pub use filler::MIN_FILLER_BYTES;
 pub use queue_limit::TxQueueLimit;
 pub(crate) use quirks::Quirks;
 
@@ -73,6 +76,8 @@ pub struct TxCounters {
     pub full: u64,
     /// Bytes of the queued frames, without FCS.
     pub bytes: u64,
+    /// Fillers queued; they are no frames.
+    pub fillers: u64,
     /// Context descriptors written.
     pub contexts: u64,
     /// Descriptors written only to get a report.
@@ -148,6 +153,8 @@ pub struct TxQueue<P: Platform, S: BufferSource> {
     abilities: Abilities,
     /// The checksum context that the device holds.
     context: Option<[u64; 2]>,
+    /// The bytes of all fillers, from the first filler on.
+    filler: Option<S::Buf>,
     reclaimed: u32,
     /// Frames queued at the last call of `request_report_if_idle`.
     seen_frames: u64,
@@ -198,6 +205,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
                     - if chip.has_advanced() { chip.max_rx_buffer_bytes() } else { rx_fifo },
             },
             context: None,
+            filler: None,
             reclaimed: 0,
             seen_frames: 0,
             counters: TxCounters::default(),
@@ -481,7 +489,7 @@ impl<P: Platform, S: BufferSource> Drop for TxQueue<P, S> {
     /// Gives the buffers back to the source. The caller has stopped the device
     /// ([`Control::stop`](crate::Control::stop)).
     fn drop(&mut self) {
-        for shadow in &mut self.buffers {
+        for shadow in self.buffers.iter_mut().chain([&mut self.filler]) {
             if let Some(buffer) = shadow.take() {
                 self.source.give(buffer);
             }

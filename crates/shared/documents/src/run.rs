@@ -73,6 +73,9 @@ pub struct Offered {
     /// The gaps between sent frames, if they were paced; of several cores those of the whole schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<crate::calibration::Gaps>,
+    /// How exact the gaps are, if fillers were sent between the frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled: Option<Filled>,
     /// The differences between the sent frames and those of the capture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departures: Vec<String>,
@@ -110,6 +113,23 @@ pub struct SentCore {
     /// The gaps between the frames that it sent; absent if they were not paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<crate::calibration::Gaps>,
+}
+
+/// How frames were sent with fillers between them: frames with a wrong FCS, which keep the wire busy, so that
+/// gaps are exact to a byte time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Filled {
+    /// Fillers that the card was given.
+    pub fillers: u64,
+    /// Frames that no filler could bring to their exact time.
+    pub rounded: u64,
+    /// The longest distance of a frame's place on the wire from its time, in ns.
+    pub most_rounded_ns: u64,
+    /// How long all frames and fillers take on the wire, in s.
+    pub planned_s: f64,
+    /// How long sending took, until the card's ring was empty, in s. If it is longer, the card was idle
+    /// meanwhile, and gaps were not exact.
+    pub took_s: f64,
 }
 
 /// How late the frames of a paced load were sent.

@@ -57,6 +57,24 @@ pub struct TransmitRow {
     /// The process that sent, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<SendingProcess>,
+    /// How exact the gaps between frames were, if fillers kept the wire busy between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<ExactGaps>,
+}
+
+/// How exact the gaps between frames were, with fillers between them: since the first frame, also during the
+/// warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExactGaps {
+    /// Fillers for each frame.
+    pub fillers_per_frame: f64,
+    /// Share of the frames that no filler could bring to their exact time, 0 to 1.
+    pub rounded: f64,
+    /// The longest distance between the planned start of a frame and its time in the schedule, in ns.
+    pub most_rounded_ns: f64,
+    /// The longest distance between the start of a frame on the wire and the planned one, in ns; 0 if the
+    /// card always had something to send.
+    pub most_deviation_ns: f64,
 }
 
 /// A process that sends, and where the CPU's time went: shares of it, 0 to 1.

@@ -8,7 +8,9 @@ use crate::simulator::{COMPARED, Machine, Nic};
 use clap::Args;
 use kpps_frames::Size;
 use kpps_methods::{bounds, units};
-use kpps_sim::{Activity, AnySetup, By, Choice, Features, Pieces, Sender, SendingProgram, documents};
+use kpps_sim::{
+    Activity, AnySetup, By, Choice, ExactLoad, Features, Pieces, Sender, SendingProgram, Shape, documents,
+};
 use std::time::Duration;
 
 /// Time in which the machine sends before measuring begins.
@@ -40,6 +42,7 @@ const FEATURES: [&str; 5] = ["fragments", "coalesce", "checksum", "vlan_insertio
   kpps transmit --nic tigon-2                                      a rate-limited NIC
   kpps transmit --machine evans2005-xp --nic yukon --program ttcp --duration 200ms
   kpps transmit --machine evans2005-em --program netsend --rate 100kpps
+  kpps transmit --machine ols2005 --driver kpps --fillers --rate 300kpps --shape poisson:7
 
 The cost of each feature: fragments cost bursts on the bus. --coalesce copies them into one buffer, which costs
 CPU time. A checksum by the CPU costs CPU time for each byte. For a checksum by the card, the card reads the
@@ -51,7 +54,12 @@ bytes. The simulator checks tags, headers and checksums of the frames that leave
 Without --program the kernel always has another frame to send. The programs send UDP datagrams under FreeBSD.
 If the transmit queue is full, ttcp sleeps, ttcp-new and netblast try again at once, netsend loses the datagram,
 selecting calls select first, and waiting is woken when the queue has space, which no FreeBSD of the time could
-do."
+do.
+
+With --fillers a program polls the driver, and fills the gaps between the frames of a load with frames whose FCS is
+wrong. The card sends back to back, so that each frame is at its byte time on the wire. Gaps of less than 84 byte
+times cannot be filled: such frames are rounded to the nearest possible time, by 336 ns at most, and the mean rate
+is exact."
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -65,9 +73,18 @@ pub struct Arguments {
     /// With --program ttcp: how long it sleeps when the transmit queue is full [default: 1ms]
     #[arg(long, value_name = "TIME", requires = "program", value_parser = units::duration)]
     sleep: Option<Duration>,
-    /// With --program netsend: its rate in datagrams per second, as 10kpps
-    #[arg(long, requires = "program", value_parser = bounds::rate_pps)]
+    /// With --program netsend: its rate in datagrams per second, as 10kpps. With --fillers: that of the
+    /// frames
+    #[arg(long, value_parser = bounds::rate_pps)]
     rate: Option<f64>,
+    /// Keep the gaps between frames exact, to a byte time of the wire, with fillers: frames with a wrong FCS,
+    /// which every receiver drops
+    #[arg(long, requires = "rate", conflicts_with_all = FEATURES.into_iter().chain(["program"]).collect::<Vec<_>>())]
+    fillers: bool,
+    /// With --fillers: distribution of the gaps: constant, poisson, poisson:SEED, or bursts:FRAMES [default:
+    /// constant]
+    #[arg(long, requires = "fillers")]
+    shape: Option<Shape>,
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,
@@ -141,6 +158,20 @@ impl Arguments {
             let sleep_us = self.sleep.map(|sleep| u64::try_from(sleep.as_micros()).unwrap_or(u64::MAX));
             let program = program.with(sleep_us, self.rate).map_err(Failure::Input)?;
             return Ok((Sender::Process(program), Activity::SendByProcess));
+        }
+        match self.rate {
+            Some(pps) if self.fillers => {
+                let load = ExactLoad { pps, shape: self.shape.unwrap_or_default() };
+                return Ok((Sender::Exact(load), Activity::Send));
+            }
+            Some(_) => {
+                return Err(Failure::Input(
+                    "without a program or fillers the kernel always has another frame: leave out --rate, or give \
+                     --program netsend or --fillers"
+                        .into(),
+                ));
+            }
+            None => {}
         }
         if self.coalesce && self.fragments == 1 {
             return Err(Failure::Input(

@@ -4,7 +4,7 @@ use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
 use kpps_documents::calibration::{Gaps, SenderPriority};
-use kpps_documents::run::{Lateness, Offered, PortRun, ProcessCpu, Run, SentCore, SentStream};
+use kpps_documents::run::{Filled, Lateness, Offered, PortRun, ProcessCpu, Run, SentCore, SentStream};
 use kpps_documents::words::{bits, in_kpps, rate};
 use std::fmt::Write;
 
@@ -152,6 +152,7 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
         text += &waited(gaps.waited_ns, run.seconds, load.shortfall);
     }
     text += &lateness(load.lateness);
+    text += &load.filled.map(|filled| exact(&filled, frames)).unwrap_or_default();
     text += &cores(&load.cores);
     text += &streams(&load.streams);
     if load.shortfall > 0 {
@@ -162,6 +163,36 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
         );
     }
     text
+}
+
+/// The longest time for which a card may seem idle: the program has to notice that the last frame has left.
+const NOTICED_S: f64 = 0.001;
+/// The longest time by which a card may seem too fast: it reports the last frames when they are in its FIFO.
+const IN_FIFO_S: f64 = 0.02;
+
+/// How exact the gaps are, with fillers between the frames.
+fn exact(filled: &Filled, frames: u64) -> String {
+    let late_s = filled.took_s - filled.planned_s;
+    let verdict = if late_s > NOTICED_S {
+        format!(
+            "sending took {:.1} ms longer than frames and fillers take on the wire: the card was idle meanwhile, \
+             and the gaps are not exact",
+            late_s * 1e3
+        )
+    } else if late_s < -IN_FIFO_S {
+        format!(
+            "sending took {:.1} ms less than frames and fillers take on the wire: this card does not keep the \
+             speed of its link, as emulated cards do not, and the gaps are not exact",
+            -late_s * 1e3
+        )
+    } else {
+        format!(
+            "gaps are exact to a byte time of the wire, but for {:.2} % of the frames, which are off by at most {} ns",
+            100.0 * filled.rounded as f64 / frames.max(1) as f64,
+            filled.most_rounded_ns
+        )
+    };
+    format!("{} fillers were sent; {verdict}\n", filled.fillers)
 }
 
 /// The work of each core, if there are several.
@@ -291,6 +322,23 @@ mod tests {
         let run =
             Run { command: "send".into(), seconds, complete: true, ports: vec![port], ..Run::default() };
         run.with_load(Some(load))
+    }
+
+    #[test]
+    fn gaps_are_exact_only_if_the_card_was_as_fast_as_its_wire() {
+        for (took_s, words) in [
+            (
+                1.0004,
+                "gaps are exact to a byte time of the wire, but for 25.00 % of the frames, which are off by",
+            ),
+            (0.99, "gaps are exact"),
+            (1.0123, "12.3 ms longer than frames and fillers take on the wire: the card was idle meanwhile"),
+            (0.5, "500.0 ms less than frames and fillers take on the wire: this card does not keep"),
+        ] {
+            let filled = Filled { fillers: 7, rounded: 5, most_rounded_ns: 336, planned_s: 1.0, took_s };
+            let text = exact(&filled, 20);
+            assert!(text.starts_with("7 fillers were sent; ") && text.contains(words), "{text}");
+        }
     }
 
     #[test]

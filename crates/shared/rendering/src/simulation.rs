@@ -124,9 +124,47 @@ fn transmit(document: &Transmit) -> String {
             ],
         );
     }
-    let processes = sending_process(document, width);
-    let gap = if processes.is_empty() { "" } else { "\n" };
-    text + gap + &processes
+    for table in [sending_process(document, width), exact_gaps(document, width)] {
+        if !table.is_empty() {
+            text += "\n";
+            text += &table;
+        }
+    }
+    text
+}
+
+/// How exact the gaps between frames were, with fillers between them.
+fn exact_gaps(document: &Transmit, width: usize) -> String {
+    let mut text = String::new();
+    for row in &document.rows {
+        let Some(gaps) = row.gaps else { continue };
+        if text.is_empty() {
+            let _ = writeln!(
+                text,
+                "{:width$}  {:>9}  {:>9}  {:>10}  {:>12}\n{:width$}  {:>9}  {:>9}  {:>10}  {:>12}",
+                "driver",
+                "fillers/",
+                "rounded",
+                "rounded by",
+                "off the plan",
+                "",
+                "frame",
+                "%",
+                "at most ns",
+                "at most ns"
+            );
+        }
+        let _ = writeln!(
+            text,
+            "{:width$}  {:>9.3}  {:>9.2}  {:>10.0}  {:>12.0}",
+            row.name,
+            gaps.fillers_per_frame,
+            gaps.rounded * 100.0,
+            gaps.most_rounded_ns,
+            gaps.most_deviation_ns
+        );
+    }
+    text
 }
 
 /// The calls of the process that sends, and where the CPU's time went.

@@ -33,6 +33,11 @@ impl FrameSource for Silence {
 pub trait Receiver {
     /// `frame` (without FCS) has arrived with its last bit at `now_ps`.
     fn receive(&mut self, now_ps: u64, frame: &[u8]);
+    /// The same for a frame with a wrong FCS, which a receiver drops.
+    #[inline]
+    fn receive_bad(&mut self, now_ps: u64, frame: &[u8]) {
+        let _ = (now_ps, frame);
+    }
 }
 
 /// Counts frames.

@@ -152,6 +152,10 @@ impl Host for Side<'_> {
     fn transmitted(&mut self, now_ps: u64, frame: &[u8]) {
         self.receiver.receive(now_ps, frame);
     }
+    #[inline]
+    fn transmitted_bad(&mut self, now_ps: u64, frame: &[u8]) {
+        self.receiver.receive_bad(now_ps, frame);
+    }
 }
 
 impl World {

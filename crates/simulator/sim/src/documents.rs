@@ -35,7 +35,7 @@ pub fn transmit(
         system_load: rounded(process.load.system),
         user_load: rounded(process.load.user),
     };
-    let row = |setup: &AnySetup, sent: &Transmit, by: Option<Process>| simulation::TransmitRow {
+    let row = |setup: &AnySetup, Sent { frames: sent, process: by, gaps }: &Sent| simulation::TransmitRow {
         name: setup.name().to_owned(),
         sent_pps: rounded(sent.pps),
         card_idle: rounded(sent.card_idle),
@@ -49,10 +49,16 @@ pub fn transmit(
             .registers_per_frame
             .map(|(read, write)| Registers { read: rounded(read), write: rounded(write) }),
         process: by.map(|by| process(sent, by)),
+        gaps: gaps.map(|gaps| simulation::ExactGaps {
+            fillers_per_frame: rounded(gaps.fillers_per_frame),
+            rounded: rounded(gaps.rounded),
+            most_rounded_ns: gaps.most_rounded_ns,
+            most_deviation_ns: gaps.most_deviation_ns,
+        }),
     };
     simulation::Transmit {
         environment,
-        rows: setups.iter().zip(sent).map(|(setup, sent)| row(setup, &sent.frames, sent.process)).collect(),
+        rows: setups.iter().zip(sent).map(|(setup, sent)| row(setup, sent)).collect(),
         complete: sent.len() == setups.len(),
         ..simulation::Transmit::default()
     }

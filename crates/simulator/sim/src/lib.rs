@@ -58,6 +58,7 @@ pub use program::SendingProgram;
 pub use sender::{Sender, Sent};
 pub use setup::{Affinity, RateLimitedSetup, Setup, SetupError};
 pub use stack_params::StackParams;
+pub use workload::fillers::{ExactGaps, ExactLoad, Shape};
 pub use workload::forward::{Conversation, Forwarded, ForwardingTestbed};
 pub use workload::receive::{Accounted, Profiled, Receiving};
 pub use workload::transmit::{Transmit, transmit, transmit_with};

@@ -1,6 +1,7 @@
 //! Workloads: the frames to send, their end, and the readings meanwhile.
 
 pub mod end_station;
+pub mod fillers;
 pub mod forward;
 pub mod fragments;
 pub mod freebsd;

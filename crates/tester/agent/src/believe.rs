@@ -209,6 +209,7 @@ pub(crate) fn done(
             disturbance: disturbance.map(disturbance_of),
             rate_changes,
             lateness: None,
+            filled: None,
         },
         of_senders: vec![OfSender {
             from: 1 - task.at,

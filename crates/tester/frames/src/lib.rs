@@ -14,6 +14,7 @@
 //! - [`RawPacket`] makes a test frame of any packet.
 //! - [`headers`] finds the headers of any frame, and changes their fields. [`Superpacket`] cuts frames
 //!   apart that a kernel has merged.
+//! - [`fillers`] places frames on a wire with exact gaps.
 //! - [`mix`] has the mixes of sizes that testers use; [`flows`] are ranges of addresses and ports.
 //!   [`Templates`] are the frames of both in the order of sending.
 //!
@@ -34,6 +35,7 @@ pub mod checksum;
 pub mod edits;
 pub mod encap;
 pub mod ethernet;
+pub mod fillers;
 pub mod flows;
 pub mod headers;
 pub mod icmp;

@@ -2,6 +2,7 @@
 
 mod checksum;
 mod exchange;
+mod filler;
 mod filter;
 mod identity;
 mod interrupt;
@@ -24,6 +25,7 @@ pub(crate) fn all<B: Fixture>() -> Vec<Entry<B>> {
         identity::cases(),
         link::cases(),
         size::cases(),
+        filler::cases(),
         filter::cases(),
         vlan::cases(),
         checksum::cases(),

@@ -29,6 +29,13 @@ pub const fn data(bytes: u16) -> u64 {
     bytes as u64 | DATA | DEXT | (tx_cmd::IFCS as u64) << 24
 }
 
+/// The descriptor of a frame of `bytes` bytes in one buffer that ends with an FCS from software, without EOP
+/// and the length of the buffer.
+#[inline]
+pub const fn filler(bytes: u16) -> u64 {
+    DATA | DEXT | length(bytes as u32)
+}
+
 /// The bits of a frame's first data descriptor with the length of the whole frame, without FCS; with TSE that
 /// of its payload.
 #[inline]
@@ -103,6 +110,7 @@ mod tests {
     fn words_of_the_public_driver() {
         // cmd_type_len 2b30_003c: DEXT, IFCS, RS, EOP, DTYP 3; olinfo_status: PAYLEN 60 from bit 14 on.
         assert_eq!(data(60) | length(60) | TX_EOP | TX_RS, 0x000F_0000_2B30_003C);
+        assert_eq!(filler(64) | 64 | TX_EOP, 0x0010_0000_2130_0040);
         let all = Offloads { ip: true, transport: true, vlan: true, segment: true };
         assert_eq!(all.pack(), 0x0000_0300_C000_0000);
         let context = Context {

@@ -5,6 +5,7 @@ mod bring_up;
 mod common;
 mod copybreak;
 mod express;
+mod filler;
 mod hostile;
 mod igb;
 mod link;

@@ -16,8 +16,8 @@ use kpps_frames::stack::Between;
 use kpps_frames::{Mac, Mix, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
-use kpps_ports::port::Port;
 use kpps_ports::port::run::{SendPlan, Shape, StreamPlan};
+use kpps_ports::port::{AnyPort, Port};
 use kpps_tester::{
     Playback, PortSent, Stream, Traffic, read_streams, sizes_of_streams, streams_plan, streams_pps,
 };
@@ -37,6 +37,7 @@ use std::time::Duration;
   kpps send packet:veth0 --replay seen.pcapng --speed 2x
   kpps send packet:veth0 --load 10kpps --count 5000 --late send     exactly 5000 frames
   kpps send packet:veth0 --streams calls.toml --cores 2
+  kpps send uio:0000:00:10.0 --load 300kpps --shape poisson --fillers     gaps exact to a byte time
 
 Each frame carries a tag (stream, sequence number, time, checksum), from which `kpps count` recognises lost,
 duplicated, reordered and corrupted frames. A load with a rate is sent in an open loop, each frame at its own
@@ -66,6 +67,10 @@ pub struct Arguments {
     /// counts the others. send: they are sent late, and the run takes as long as --count or the capture needs
     #[arg(long, value_enum, value_name = "skip|send", hide_possible_values = true, default_value_t = LateFrames::Skip, help_heading = heading::LOAD)]
     late: LateFrames,
+    /// Keep the gaps between frames exact, to a byte time of the wire, with fillers: frames with a wrong FCS,
+    /// which every receiver drops. Only for a card that kpps drives (uio:, vfio:)
+    #[arg(long, requires = "load", conflicts_with_all = ["rewrite", "late", "streams"], help_heading = heading::LOAD)]
+    fillers: bool,
     /// Stop after this time [default: 2s; with --count: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
@@ -138,6 +143,9 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
             let longest = job.plan.streams.iter().map(|stream| stream.frames.longest()).max();
             port.check(&arguments.port, longest.unwrap_or_default())?;
         }
+    }
+    if arguments.fillers {
+        check_fillers(port, &arguments.port, job.plan.rate().pps(), job.sizes.line_rate_pps(link.speed))?;
     }
     let Planned { plan, sizes, streams, duration } = job;
     let offered = plan.rate().pps();
@@ -240,6 +248,7 @@ impl Arguments {
             as_they_are: replay.is_some(),
             rewrite: self.rewrite,
             late: self.late.into(),
+            fillers: self.fillers,
             ..SendPlan::one(rate, stream)
         };
         let duration = match (self.duration, count) {
@@ -253,3 +262,26 @@ impl Arguments {
 /// Why late frames cannot be sent of a load without times.
 const NO_TIMES: &str =
     "--late send is for frames with times, and a load as fast as possible has none: give --load";
+
+/// Refuses fillers on a port that sends none, and for a load that has no gaps.
+fn check_fillers(
+    port: &AnyPort,
+    spec: &Spec,
+    offered_pps: Option<f64>,
+    line_rate_pps: f64,
+) -> Result<(), Failure> {
+    let offered_pps = offered_pps.unwrap_or(f64::INFINITY);
+    if !port.sends_fillers() {
+        return Err(Failure::Input(format!(
+            "{spec} cannot send frames with a wrong FCS, so --fillers has no effect: give a card that kpps drives \
+             (uio:ADDRESS, vfio:ADDRESS)"
+        )));
+    }
+    if offered_pps > line_rate_pps {
+        return Err(Failure::Input(format!(
+            "--fillers keeps the gaps of a load up to the line rate, {line_rate_pps:.0} frames per second: give a lower \
+             --load"
+        )));
+    }
+    Ok(())
+}

@@ -369,6 +369,13 @@ const SIMULATED: &[(&str, &str)] = &[
     ("transmit --segments 2 --checksum cpu", "cannot be used with '--checksum"),
     ("transmit --chip 82542 --segments 10", "the 82542 cannot cut superpackets into segments"),
     ("transmit --driver kpps,kpps", "'kpps' is given twice"),
+    ("transmit --rate 10kpps", "leave out --rate, or give --program netsend or --fillers"),
+    ("transmit --fillers", "--rate"),
+    ("transmit --fillers --rate 2Mpps", "at most line rate, 1488095 pps"),
+    ("transmit --fillers --rate 10kpps --shape ramp", "give constant, poisson:SEED or bursts:FRAMES"),
+    ("transmit --fillers --rate 10kpps --segments 2", "cannot be used with"),
+    ("transmit --nic yukon --fillers --rate 10kpps", "sends no fillers"),
+    ("send udp:127.0.0.1:9 --load 1kpps --fillers", "cannot send frames with a wrong FCS"),
     (
         "transmit --set driver.tx_gap_bytes=99999999",
         "tx_gap_bytes: found 99999999, allowed is a whole number from 0 to 65535",

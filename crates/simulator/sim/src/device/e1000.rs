@@ -602,6 +602,16 @@ impl E1000 {
         Rc::clone(&self.state)
     }
 
+    /// The source of its buffers.
+    pub(crate) fn source(&self) -> Allocator {
+        self.source.clone()
+    }
+
+    /// Uses the transmit queue under its lock, for a program that sends without a stack.
+    pub(crate) fn with_tx<R>(&self, access: impl FnOnce(&mut TxQueue<Card, Allocator>) -> R) -> R {
+        self.tx.with(&self.machine, access)
+    }
+
     /// Runs a poll that holds the transmit queue from beginning to end.
     #[inline]
     fn with_own_tx<R>(&self, poll: impl FnOnce(&mut TxQueue<Card, Allocator>) -> R) -> R {

@@ -291,6 +291,12 @@ impl Port for AnyPort {
     fn send_again(&mut self, most: usize, write: impl FnMut(&mut [u8]) -> u16) -> usize {
         any!(self, port => port.send_again(most, write))
     }
+    fn sends_fillers(&self) -> bool {
+        any!(self, port => port.sends_fillers())
+    }
+    fn send_filler(&mut self, bytes: u16) -> bool {
+        any!(self, port => port.send_filler(bytes))
+    }
     #[inline]
     fn flush(&mut self) -> Result<(), Trouble> {
         any!(self, port => port.flush())

@@ -293,6 +293,14 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
         self.device.tx.send_again(most, |buffer: &mut PoolBuffer| write(buffer.bytes_mut()))
     }
 
+    fn sends_fillers(&self) -> bool {
+        true
+    }
+
+    fn send_filler(&mut self, bytes: u16) -> bool {
+        self.device.tx.send_filler(bytes).is_ok()
+    }
+
     #[inline]
     fn flush(&mut self) -> Result<(), Trouble> {
         self.device.tx.flush();

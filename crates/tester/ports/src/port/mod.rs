@@ -333,6 +333,18 @@ pub trait Port: Wake {
         0
     }
 
+    /// Whether it can queue [fillers](kpps_frames::fillers).
+    fn sends_fillers(&self) -> bool {
+        false
+    }
+
+    /// Queues a filler of this length in bytes with FCS. It is no frame of any counter. Returns false if the
+    /// queue is full, or if the port [sends no fillers](Self::sends_fillers).
+    fn send_filler(&mut self, bytes: u16) -> bool {
+        let _ = bytes;
+        false
+    }
+
     /// Sends the queued frames.
     ///
     /// # Errors

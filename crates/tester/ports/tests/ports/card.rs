@@ -4,13 +4,19 @@ use kpps_conformance::{Fixture, ModelFixture, ModelPlace, ModelRegisters};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
 use kpps_driver::config::{NapiExit, Service};
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::fillers::Wire;
+use kpps_frames::rate::Rate;
+use kpps_frames::{Size, Templates};
 use kpps_platform::memory::RingMemory;
 use kpps_platform::{Buffer, BufferSource, DmaSpec, OutOfMemory, Platform, Registers};
+use kpps_ports::port::run::{Glance, SendPlan, Shape, StreamPlan, Timetable, Watch, send_and_listen};
 use kpps_ports::port::{CardPort, Frame, Line, NextPoll, Port, Trouble, Wake};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The model's place, from which the card can be pulled out.
@@ -315,4 +321,67 @@ fn a_link_that_comes_back_is_seen() {
     rig.port.woken().unwrap();
     let all: Vec<_> = (0..20).flat_map(|_| rig.receive()).collect();
     assert_eq!(all, [frame(5)]);
+}
+
+/// No end but that of the plan.
+struct Always;
+
+impl Watch for Always {
+    fn at_most(&self) -> Option<Duration> {
+        None
+    }
+    fn go_on(&mut self, _: &Glance) -> bool {
+        true
+    }
+}
+
+/// On the model's wire each frame is at its byte time; the fillers between them are no frames of the port.
+#[test]
+fn fillers_make_gaps_exact() {
+    const FRAMES: u64 = 400;
+    const BYTE_PS: u64 = 8_000;
+    for (shape, pps) in [
+        (Shape::Constant, 20e3),
+        (Shape::Constant, 333e3),
+        (Shape::Constant, 1e6),
+        (Shape::Poisson { seed: 3 }, 200e3),
+        (Shape::Bursts(5), 100e3),
+    ] {
+        let mut rig = Rig::new(POLLING);
+        let templates = Templates::one(&udp_test(&Flow::default(), Size::MIN).unwrap());
+        let stream = StreamPlan { shape, count: Some(FRAMES), ..StreamPlan::of(Arc::new(templates)) };
+        let plan = SendPlan { fillers: true, ..SendPlan::one(Rate::Pps(pps), stream) };
+        let fixture = rig.fixture.clone();
+        let sent = send_and_listen(&mut rig.port, &plan, &mut Always, &mut |port| {
+            fixture.borrow_mut().advance(10_000).unwrap();
+            port.receive(64, |frame| Some(frame.buffer))
+        });
+        let sent = sent.unwrap();
+        let filled = sent.filled.unwrap();
+        let counters = rig.port.counters().unwrap();
+        assert_eq!((sent.intended, sent.sent, sent.shortfall), (FRAMES, FRAMES, 0), "{shape:?}");
+        assert_eq!((counters.sent, counters.sent_bytes), (FRAMES, 60 * FRAMES), "{shape:?}");
+        rig.advance(1_000_000);
+        assert_eq!(rig.fixture.borrow_mut().take_spoiled(), Some(filled.fillers), "{shape:?}");
+
+        let (mut table, mut wire) = (Timetable::new(pps, shape), Wire::default());
+        let bytes_per_s = 1.25e8;
+        let planned = (0..FRAMES)
+            .map(|frame| wire.place((table.time_of(frame) * bytes_per_s).round() as u64, 64).start);
+        let planned: Vec<u64> = planned.collect();
+        let seen: Vec<_> = std::iter::from_fn(|| rig.fixture.borrow_mut().collect_timed()).collect();
+        assert_eq!(seen.len() as u64, FRAMES, "{shape:?}");
+        for (planned_at, (at_ps, frame)) in planned.iter().zip(&seen) {
+            assert_eq!((at_ps - seen[0].0) % BYTE_PS, 0, "{shape:?}");
+            assert_eq!((at_ps - seen[0].0) / BYTE_PS, planned_at - planned[0], "{shape:?} {pps}");
+            // The tag has the time of the plan, and not that at which the frame was queued.
+            let tag = kpps_frames::tag::read(frame).unwrap();
+            let first = kpps_frames::tag::read(&seen[0].1).unwrap();
+            let since_ps = tag.sent_ps - first.sent_ps;
+            assert!(since_ps.abs_diff(at_ps - seen[0].0) <= 2_000, "{shape:?}: {since_ps} ps");
+        }
+        let is_rounded = pps == 1e6 || matches!(shape, Shape::Poisson { .. });
+        assert_eq!(filled.rounded > 0, is_rounded, "{shape:?} {filled:?}");
+        assert!(filled.most_rounded <= Duration::from_nanos(336), "{filled:?}");
+    }
 }

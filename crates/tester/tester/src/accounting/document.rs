@@ -398,6 +398,17 @@ pub(crate) fn lateness(lateness: run::Lateness) -> Lateness {
     }
 }
 
+/// Gaps with fillers as they are published.
+pub(crate) fn filled(filled: run::Filled) -> kpps_documents::run::Filled {
+    kpps_documents::run::Filled {
+        fillers: filled.fillers,
+        rounded: filled.rounded,
+        most_rounded_ns: u64::try_from(filled.most_rounded.as_nanos()).unwrap_or(u64::MAX),
+        planned_s: filled.planned.as_secs_f64(),
+        took_s: filled.took.as_secs_f64(),
+    }
+}
+
 /// Gaps as they are published.
 pub fn gaps(gaps: &run::Gaps) -> Gaps {
     Gaps {

@@ -1,7 +1,7 @@
 //! The work of ports during a run of one program, as a document: their counters before and after, and the
 //! frames that were sent, arrived, and went through an app.
 
-use crate::accounting::document::{gaps, lateness};
+use crate::accounting::document::{filled, gaps, lateness};
 use crate::judging::playback::Playback;
 use crate::running::sending::PortSent;
 use crate::running::streams::Stream;
@@ -159,6 +159,7 @@ pub fn offered(
         shortfall: sent.shortfall(),
         lateness: sent.lateness.map(lateness),
         gaps: sent.gaps.as_ref().map(gaps),
+        filled: sent.filled.map(filled),
         departures: replay.map(|replay| replay.departures.clone()).unwrap_or_default(),
     }
 }

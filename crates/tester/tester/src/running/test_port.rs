@@ -21,7 +21,7 @@ use kpps_frames::tag::TagFormat;
 use kpps_frames::{Mac, Templates};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{self, Gaps, Lateness, Near, SendLog, SendPlan, Shape};
+use kpps_ports::port::run::{self, Filled, Gaps, Lateness, Near, SendLog, SendPlan, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,6 +213,8 @@ pub struct SentFrames {
     pub rate_changes: Vec<RateChange>,
     /// How late frames were sent, if late ones were sent.
     pub lateness: Option<Lateness>,
+    /// How exact their gaps are, if fillers were sent between them.
+    pub filled: Option<Filled>,
 }
 
 impl From<run::Sent> for SentFrames {
@@ -231,6 +233,7 @@ impl From<run::Sent> for SentFrames {
             disturbance: sent.disturbance,
             rate_changes: Vec::new(),
             lateness: sent.lateness,
+            filled: sent.filled,
         }
     }
 }

@@ -64,6 +64,22 @@ impl Gaps {
     }
 }
 
+/// How frames were sent with fillers between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filled {
+    /// Fillers that were queued.
+    pub fillers: u64,
+    /// Frames that no filler could bring to their exact time.
+    pub rounded: u64,
+    /// The longest distance of a frame's place on the wire from its time.
+    pub most_rounded: Duration,
+    /// How long all frames and fillers take on the wire.
+    pub planned: Duration,
+    /// How long sending took, until the port's queue was empty. If it is longer, the card was idle meanwhile,
+    /// and gaps were not exact.
+    pub took: Duration,
+}
+
 /// The CPU and priority that the system gave a sending thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Got {

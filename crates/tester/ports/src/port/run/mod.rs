@@ -34,7 +34,7 @@ pub use beginning::{Beginning, Starter};
 pub use count::count;
 pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
-pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
+pub use gaps::{Filled, Gaps, Got, Recorder, TOLERANCE, bucket, longest};
 pub use numbers::{Numbers, SentNumbers};
 pub use part::{PartTimetables, PlanPart};
 pub use plan::{Change, Late, SendPlan, StreamPlan, Timetables};

@@ -29,6 +29,10 @@ pub struct SendPlan {
     pub rewrite: bool,
     /// The fate of frames that are late.
     pub late: Late,
+    /// Whether the gaps between frames are exact to a byte time of the wire, because fillers keep it busy
+    /// ([`kpps_frames::fillers`]). Only for a single stream with times that begins at once, and for a port
+    /// that [sends fillers](crate::port::Port::sends_fillers).
+    pub fillers: bool,
     /// Whether streams can be started, stopped and changed meanwhile ([`Change`]). Then sending does not end
     /// with the last frame, and streams without a number of frames leave out late frames in any case. Only
     /// where frames are paced.
@@ -117,6 +121,7 @@ impl SendPlan {
             as_they_are: false,
             rewrite: false,
             late: Late::Skip,
+            fillers: false,
             live: false,
             epoch: None,
         }

@@ -1,7 +1,7 @@
 //! Sending test frames at an exact rate, or as fast as the port takes them.
 
 use super::beginning::Starter;
-use super::gaps::{Gaps, Recorder};
+use super::gaps::{Filled, Gaps, Recorder};
 use super::part::{OnePart, PlanPart};
 use super::pauses::Pauses;
 use super::plan::{Change, Late, SendPlan, StreamPlan};
@@ -31,6 +31,8 @@ pub struct Sent {
     pub elapsed: Duration,
     /// The gaps between the frames, if they were paced.
     pub gaps: Option<Gaps>,
+    /// How exact the gaps are, if fillers were sent between the frames.
+    pub filled: Option<Filled>,
     /// When they were sent, if they were paced and other cores sent frames of the same schedule.
     pub send_log: Option<SendLog>,
     /// How late frames were, with [`Late::Send`].
@@ -324,8 +326,13 @@ fn send_in_order<P: Port>(
         since_epoch,
         waits_since: None,
     };
-    let (mut gaps, mut lateness, mut send_log) = (None, None, None);
+    let (mut gaps, mut lateness, mut send_log, mut filled) = (None, None, None, None);
     let Paced { intended, of_streams: due_of_streams, elapsed } = match plan.is_paced {
+        _ if plan.fillers => {
+            let (intended, elapsed, how) = source.fill(port, &mut shift, listen)?;
+            filled = Some(how);
+            Paced { intended, of_streams: Vec::new(), elapsed }
+        }
         false => {
             flood(port, &mut source, &mut schedule, &mut shift, listen)?;
             Paced { intended: source.sent, of_streams: Vec::new(), elapsed: shift.elapsed() }
@@ -356,6 +363,7 @@ fn send_in_order<P: Port>(
         shortfall: intended.saturating_sub(sent),
         elapsed,
         gaps,
+        filled,
         send_log,
         lateness,
         disturbance,
@@ -537,5 +545,6 @@ fn drain<P: Port>(
     Ok(())
 }
 
+mod fill;
 #[cfg(test)]
 mod tests;
