@@ -103,7 +103,7 @@ pub struct SentStream {
 /// The work of one of several cores of `send`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SentCore {
-    /// The CPU that the core had for itself; absent if it shared one.
+    /// The CPU that the core had for itself; absent if it shared one, or if frames were not paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
     /// Frames that it sent.
@@ -125,6 +125,15 @@ pub struct Filled {
     pub rounded: u64,
     /// The longest distance of a frame's place on the wire from its time, in ns.
     pub most_rounded_ns: u64,
+    /// How often more frames came too late, and the card had nothing to send. Gaps there were not exact.
+    #[serde(default)]
+    pub underruns: u64,
+    /// The longest time that the card had nothing to send, in ns.
+    #[serde(default)]
+    pub longest_underrun_ns: u64,
+    /// Whether the card sent as slowly as its link; null if sending took too short a time to tell.
+    #[serde(default)]
+    pub keeps_speed: Option<bool>,
     /// How long all frames and fillers take on the wire, in s.
     pub planned_s: f64,
     /// How long sending took, until the card's ring was empty, in s. If it is longer, the card was idle

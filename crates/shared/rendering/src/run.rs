@@ -124,8 +124,7 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
         "frames of {}{unit}, {offered}: {} due, {frames} sent, generator shortfall {}{bits}",
         load.size, load.intended, load.shortfall
     );
-    let Some(offered_pps) = load.offered_pps else { return text };
-    if let Some(gaps) = load.gaps.as_ref().filter(|_| frames != 1) {
+    if let (Some(offered_pps), Some(gaps)) = (load.offered_pps, load.gaps.as_ref().filter(|_| frames != 1)) {
         let us = |ns: u64| ns as f64 / 1e3;
         let within = match (gaps.share_within(), gaps.intended_ns) {
             (Some(share), Some(intended_ns)) => {
@@ -155,7 +154,7 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
     text += &load.filled.map(|filled| exact(&filled, frames)).unwrap_or_default();
     text += &cores(&load.cores);
     text += &streams(&load.streams);
-    if load.shortfall > 0 {
+    if load.shortfall > 0 && load.offered_pps.is_some() {
         let _ = writeln!(
             text,
             "the generator fell short of the load: `kpps calibrate {}` measures what this port can send",
@@ -167,30 +166,37 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
 
 /// The longest time for which a card may seem idle: the program has to notice that the last frame has left.
 const NOTICED_S: f64 = 0.001;
-/// The longest time by which a card may seem too fast: it reports the last frames when they are in its FIFO.
-const IN_FIFO_S: f64 = 0.02;
 
 /// How exact the gaps are, with fillers between the frames.
 fn exact(filled: &Filled, frames: u64) -> String {
     let late_s = filled.took_s - filled.planned_s;
-    let verdict = if late_s > NOTICED_S {
+    let verdict = if filled.underruns > 0 {
+        format!(
+            "the card had nothing to send {} times, for {:.1} ms at most: the gaps there are not exact",
+            filled.underruns,
+            filled.longest_underrun_ns as f64 / 1e6
+        )
+    } else if late_s > NOTICED_S {
         format!(
             "sending took {:.1} ms longer than frames and fillers take on the wire: the card was idle meanwhile, \
              and the gaps are not exact",
             late_s * 1e3
         )
-    } else if late_s < -IN_FIFO_S {
-        format!(
-            "sending took {:.1} ms less than frames and fillers take on the wire: this card does not keep the \
-             speed of its link, as emulated cards do not, and the gaps are not exact",
-            -late_s * 1e3
-        )
     } else {
-        format!(
-            "gaps are exact to a byte time of the wire, but for {:.2} % of the frames, which are off by at most {} ns",
-            100.0 * filled.rounded as f64 / frames.max(1) as f64,
-            filled.most_rounded_ns
-        )
+        match filled.keeps_speed {
+            Some(false) => format!(
+                "sending took {:.1} ms less than frames and fillers take on the wire: this card does not keep the \
+                 speed of its link, as emulated cards do not, and the gaps are not exact",
+                -late_s * 1e3
+            ),
+            None => "the run was too short to show whether the card keeps the speed of its link".into(),
+            Some(true) if filled.rounded == 0 => "gaps are exact to a byte time of the wire".into(),
+            Some(true) => format!(
+                "gaps are exact to a byte time of the wire, but for {:.2} % of the frames, which are off by at most {} ns",
+                100.0 * filled.rounded as f64 / frames.max(1) as f64,
+                filled.most_rounded_ns
+            ),
+        }
     };
     format!("{} fillers were sent; {verdict}\n", filled.fillers)
 }
@@ -326,18 +332,54 @@ mod tests {
 
     #[test]
     fn gaps_are_exact_only_if_the_card_was_as_fast_as_its_wire() {
-        for (took_s, words) in [
+        let some = Filled {
+            fillers: 7,
+            rounded: 5,
+            most_rounded_ns: 336,
+            keeps_speed: Some(true),
+            planned_s: 1.0,
+            took_s: 1.0004,
+            ..Filled::default()
+        };
+        for (filled, words) in [
             (
-                1.0004,
+                some,
                 "gaps are exact to a byte time of the wire, but for 25.00 % of the frames, which are off by",
             ),
-            (0.99, "gaps are exact"),
-            (1.0123, "12.3 ms longer than frames and fillers take on the wire: the card was idle meanwhile"),
-            (0.5, "500.0 ms less than frames and fillers take on the wire: this card does not keep"),
+            (Filled { rounded: 0, ..some }, "gaps are exact to a byte time of the wire\n"),
+            (
+                Filled { took_s: 1.0123, ..some },
+                "12.3 ms longer than frames and fillers take on the wire: the card was",
+            ),
+            (
+                Filled { took_s: 0.5, keeps_speed: Some(false), ..some },
+                "500.0 ms less than frames and fillers take",
+            ),
+            (Filled { keeps_speed: None, ..some }, "the run was too short to show whether"),
+            (
+                Filled { underruns: 2, longest_underrun_ns: 1_500_000, ..some },
+                "the card had nothing to send 2 times, for 1.5 ms at most: the gaps there are not exact",
+            ),
         ] {
-            let filled = Filled { fillers: 7, rounded: 5, most_rounded_ns: 336, planned_s: 1.0, took_s };
             let text = exact(&filled, 20);
             assert!(text.starts_with("7 fillers were sent; ") && text.contains(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_work_of_cores_and_streams_is_shown_whatever_the_load() {
+        for offered_pps in [None, Some(1000.0)] {
+            let mut run = sending(20, 1.0);
+            run.load = run.load.map(|load| Offered {
+                offered_pps,
+                cores: vec![SentCore { sent: 20, ..SentCore::default() }],
+                streams: vec![SentStream { stream: "voice".into(), sent: 20, shortfall: None }],
+                ..load
+            });
+            let text = screen(&run, "");
+            for words in ["1 cores:\n  core 0  20 sent", "1 stream: ", "  voice  20 sent\n"] {
+                assert!(text.contains(words), "{words}: {text}");
+            }
         }
     }
 

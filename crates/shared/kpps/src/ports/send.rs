@@ -64,14 +64,15 @@ pub struct Arguments {
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
     /// Frames that cannot be sent within a millisecond of their times. skip: they are left out, and --count
-    /// counts the others. send: they are sent late, and the run takes as long as --count or the capture needs
+    /// counts the others. send: they are sent late, and the run takes as long as --count, the capture or the
+    /// streams need
     #[arg(long, value_enum, value_name = "skip|send", hide_possible_values = true, default_value_t = LateFrames::Skip, help_heading = heading::LOAD)]
     late: LateFrames,
     /// Keep the gaps between frames exact, to a byte time of the wire, with fillers: frames with a wrong FCS,
     /// which every receiver drops. Only for a card that kpps drives (uio:, vfio:)
     #[arg(long, requires = "load", conflicts_with_all = ["rewrite", "late", "streams"], help_heading = heading::LOAD)]
     fillers: bool,
-    /// Stop after this time [default: 2s; with --count: no limit]
+    /// Stop after this time [default: 2s; with --count, and if all streams have an end: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     /// Write every byte of each frame, as an application would. Without this option only the tag is written
@@ -87,8 +88,8 @@ pub struct Arguments {
     traffic: TrafficArguments,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// Send the streams of this file (TOML), as `kpps trial` does: those from port 1. --load scales all of
-    /// them [default load: the rates in the file]. The guide describes the file
+    /// Send the streams of this file (TOML), as `kpps trial` does; all of them must be from port 1. --load
+    /// scales them [default load: the rates in the file]. The guide describes the file
     #[arg(long, value_name = "FILE", help_heading = heading::TRAFFIC, conflicts_with_all = ["size", "shape", "count",
         "rewrite", "stream", "sport", "dport", "flows", "dscp", "ttl", "encap", "template", "vlan", "replay"])]
     streams: Option<PathBuf>,
@@ -121,8 +122,10 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         return Err(kpps_tester::Error::NoStreams(arguments.port.to_string()).into());
     }
     if let Some(cores) = &arguments.cores {
-        let flows = if replay.is_some() { 1 } else { flows.count as usize };
-        cores.check(flows, streams.as_ref().map(Vec::len), true)?;
+        if replay.is_some() && cores.count > 1 {
+            return Err(Failure::Input("--cores: a replay is sent by one core".into()));
+        }
+        cores.check(flows.count as usize, streams.as_ref().map(Vec::len), true)?;
     }
     let mut files = arguments.run.outputs.open(session, "send")?;
     let mut ports = arguments.run.ports.open_on(session, specs, false, arguments.cores.as_ref())?;
@@ -208,9 +211,15 @@ impl Arguments {
         if rate == Rate::Max && self.late == LateFrames::Send {
             return Err(Failure::Input(NO_TIMES.into()));
         }
-        let ends = streams.iter().all(|stream| stream.count.is_some());
+        let ends = streams.iter().all(|stream| stream.count.is_some() || stream.duration.is_some());
         let duration = self.duration.or((!ends).then_some(USUAL));
-        let ips = traffic.ends(&[], None).map_err(Failure::Input)?.map(|end| end.ips.first());
+        let ends = traffic.ends(&[], None).map_err(Failure::Input)?;
+        if let Some(range) = ends.iter().map(|end| end.ips).find(|ips| ips.count() > 1) {
+            return Err(Failure::Input(format!(
+                "{range}: with --streams, --src and --dst are one address each: the file gives ranges to its streams"
+            )));
+        }
+        let ips = ends.map(|end| end.ips.first());
         let between = Between { macs: link.macs, ips };
         let plan = streams_plan(&streams, between, rate, duration.unwrap_or(ENDLESS))?;
         Ok(Planned { plan: SendPlan { late: self.late.into(), ..plan }, sizes, streams, duration })
@@ -277,7 +286,7 @@ fn check_fillers(
              (uio:ADDRESS, vfio:ADDRESS)"
         )));
     }
-    if offered_pps > line_rate_pps {
+    if offered_pps > line_rate_pps.ceil() {
         return Err(Failure::Input(format!(
             "--fillers keeps the gaps of a load up to the line rate, {line_rate_pps:.0} frames per second: give a lower \
              --load"

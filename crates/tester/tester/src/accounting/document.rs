@@ -333,9 +333,10 @@ type OfNamed<'a> = (((&'a Stream, f64), &'a OfStream), Option<u64>);
 fn of_streams<'a>(offer: &'a Offer, direction: &'a DirectionOutcome) -> impl Iterator<Item = OfNamed<'a>> {
     let SentFrames { due_of_streams, of_streams, intended, given, .. } = &direction.sent;
     let is_paced = offer.load.rate != Rate::Max;
+    let is_only = offer.streams_of(direction.ends()).count() == 1;
     let shortfall = move |n: usize| {
         // Of one stream the counts of all frames are its own.
-        let due = due_of_streams.get(n).or((n == 0 && of_streams.is_empty()).then_some(intended));
+        let due = due_of_streams.get(n).or((is_only && of_streams.is_empty()).then_some(intended));
         let sent = of_streams.get(n).unwrap_or(given);
         due.filter(|_| is_paced).map(|due| due.saturating_sub(*sent))
     };
@@ -404,6 +405,9 @@ pub(crate) fn filled(filled: run::Filled) -> kpps_documents::run::Filled {
         fillers: filled.fillers,
         rounded: filled.rounded,
         most_rounded_ns: u64::try_from(filled.most_rounded.as_nanos()).unwrap_or(u64::MAX),
+        underruns: filled.underruns,
+        longest_underrun_ns: u64::try_from(filled.longest_underrun.as_nanos()).unwrap_or(u64::MAX),
+        keeps_speed: filled.keeps_speed,
         planned_s: filled.planned.as_secs_f64(),
         took_s: filled.took.as_secs_f64(),
     }

@@ -183,7 +183,10 @@ pub(crate) fn all_sent(works: Vec<CoreWork>, parts: &[Option<PlanPart>], streams
         let mut sent = work.sent;
         if several {
             part.add_to(&mut of_streams, &std::mem::take(&mut sent.of_streams), sent.given);
-            part.add_to(&mut due_of_streams, &std::mem::take(&mut sent.due_of_streams), sent.intended);
+            let due = std::mem::take(&mut sent.due_of_streams);
+            if part.plan.is_paced {
+                part.add_to(&mut due_of_streams, &due, sent.intended);
+            }
         } else if part.is_divided() {
             // The frames of the only stream are all frames.
             sent.of_streams.clear();

@@ -27,9 +27,11 @@ use kpps_frames::Mac;
 use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::by_cores;
+#[cfg(target_os = "linux")]
+use kpps_ports::port::run::Beginning;
 use kpps_ports::port::run::{
-    self, Aside, BUDGET, Beginning, Change, Glance, Near, PartTimetables, PlanPart, SendPlan, Starter,
-    Steady, Watch, send_part_and_listen,
+    self, Aside, BUDGET, Change, Glance, Near, PartTimetables, PlanPart, SendPlan, Starter, Steady, Watch,
+    send_part_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble, wait};
 use std::cell::{Cell, RefCell};
@@ -177,12 +179,10 @@ impl TestPort for LocalPort {
         let parts: Vec<_> = (0..cores).map(part).collect();
         let senders = parts.iter().flatten().count();
         let reports = PortCores::new(state, task.at, cores, senders);
-        let beginning = Beginning::of(senders);
         let of_core = |core: usize| CoreTask {
             task,
             epoch,
             part: parts.get(core).and_then(Option::as_ref),
-            beginning: (senders > 1).then_some(&beginning),
             near: &self.near,
             report: reports.core(core),
             is_alone: cores == 1,
@@ -190,12 +190,16 @@ impl TestPort for LocalPort {
         };
         let works = by_cores!(
             port,
-            all => on_threads(
-                all.parts(),
-                |trouble| CoreWork::failed(state, trouble),
-                |core, port| core_work(port, &of_core(core), None)
-            ),
-            port => vec![core_work(port, &of_core(0), self.ring.take())]
+            all => {
+                let beginning = Beginning::of(senders);
+                // If a core fails, or has no thread, the others begin without it.
+                let ports = all.parts().zip(beginning.starters(&parts));
+                let failed = |trouble| CoreWork::failed(state, trouble);
+                on_threads(ports, failed, |core, (port, starter)| {
+                    core_work(port, &of_core(core), starter, None)
+                })
+            },
+            port => vec![core_work(port, &of_core(0), None, self.ring.take())]
         );
         together(works, &parts, (task, state), &self.name)
     }
@@ -207,8 +211,6 @@ struct CoreTask<'t> {
     epoch: Instant,
     /// The frames that it sends.
     part: Option<&'t PlanPart>,
-    /// The beginning of all senders of the port, if there are several.
-    beginning: Option<&'t Beginning>,
     near: &'t Near,
     report: Report<'t>,
     /// Whether the port has only this core.
@@ -218,10 +220,13 @@ struct CoreTask<'t> {
 }
 
 /// Does the part of a core in a trial. `ring` keeps all its frames.
-fn core_work<P: Port>(port: &mut P, core: &CoreTask<'_>, ring: Option<(Ring, [u64; 2])>) -> CoreWork {
+fn core_work<P: Port>(
+    port: &mut P,
+    core: &CoreTask<'_>,
+    starter: Option<Starter<'_>>,
+    ring: Option<(Ring, [u64; 2])>,
+) -> CoreWork {
     let CoreTask { task, epoch, report, .. } = *core;
-    // If this core fails, the others begin without it.
-    let starter = core.part.and(core.beginning).map(Beginning::starter);
     let before = match core.before.map_or_else(|| port.counters(), Ok) {
         Ok(before) => before,
         Err(trouble) => {
@@ -786,6 +791,7 @@ fn work<P: Port, T: Tape>(
         }
         (Some(_), Err(lost)) => {
             state.abandon();
+            state.control().into_iter().for_each(|control| control.has_sent(task.at, &[]));
             report.has_sent(CoreSent::default());
             (SentFrames::default(), None, Some(lost))
         }

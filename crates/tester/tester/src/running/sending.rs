@@ -81,9 +81,9 @@ fn on_cores<P: Port + Send>(
     let beginning = Beginning::of(senders);
     let watches = watch.of_cores(cores);
     let failed = |trouble| CoreWork { trouble: Some(trouble), ..CoreWork::default() };
-    let mut works = on_threads(all.parts(), failed, |core, port: &mut P| {
+    let ports = all.parts().zip(beginning.starters(&parts));
+    let mut works = on_threads(ports, failed, |core, (port, starter): (&mut P, _)| {
         let Some(part) = parts.get(core).and_then(Option::as_ref) else { return CoreWork::default() };
-        let starter = (senders > 1).then(|| beginning.starter());
         let mut discard = |port: &mut P| port.receive(BUDGET, |frame| Some(frame.buffer));
         match send_part_and_listen(port, part, starter, &mut watches.of(core), &mut discard) {
             Ok(sent) => CoreWork { sent: sent.into(), ..CoreWork::default() },

@@ -7,8 +7,8 @@ use kpps_ports::port::Counters;
 use kpps_ports::port::run::{Glance, Watch};
 use kpps_rendering::live::{Counts, LiveCpu, Meter, RateKey, Source};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A run on ports of its own.
@@ -106,6 +106,7 @@ pub(crate) struct CoreWatches<'w> {
     meter: &'w Meter,
     /// The frames that each has sent and received.
     counts: Vec<[AtomicU64; 2]>,
+    shows: Mutex<()>,
 }
 
 /// The watch of one core.
@@ -119,7 +120,8 @@ impl RunWatch {
     /// The watches of this number of cores.
     pub(crate) fn of_cores(&self, cores: usize) -> CoreWatches<'_> {
         let counts = (0..cores).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect();
-        CoreWatches { goes_on: &*self.goes_on, at_most: self.at_most, meter: &self.meter, counts }
+        let shows = Mutex::new(());
+        CoreWatches { goes_on: &*self.goes_on, at_most: self.at_most, meter: &self.meter, counts, shows }
     }
 }
 
@@ -136,14 +138,14 @@ impl Watch for CoreWatch<'_> {
     }
 
     fn go_on(&mut self, glance: &Glance) -> bool {
-        let CoreWatches { goes_on, meter, counts, .. } = self.all;
+        let CoreWatches { goes_on, meter, counts, shows, .. } = self.all;
         let begun = self.begun.get_or_insert(*glance);
         let so_far = [glance.sent - begun.sent, glance.received - begun.received];
         for (count, frames) in counts.get(self.core).into_iter().flatten().zip(so_far) {
             count.store(frames, Ordering::Relaxed);
         }
-        // One core shows the progress of all.
-        if self.core == 0 {
+        // One core at a time shows the progress of all.
+        if let Ok(_shows) = shows.try_lock() {
             let sum = |of: fn(&[AtomicU64; 2]) -> &AtomicU64| {
                 counts.iter().map(|core| of(core).load(Ordering::Relaxed)).sum()
             };

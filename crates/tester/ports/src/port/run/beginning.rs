@@ -1,6 +1,7 @@
 //! The common beginning of several senders. Under `--cfg kpps_loom` the tests try all orders of their
 //! threads.
 
+use super::part::PlanPart;
 #[cfg(all(test, kpps_loom))]
 use loom::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::PoisonError;
@@ -34,6 +35,12 @@ impl Beginning {
     pub fn of(senders: usize) -> Self {
         let state = State { missing: senders, earliest: None, at: None };
         Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// The part of each core that sends a part of a plan; none if only one sends.
+    pub fn starters(&self, parts: &[Option<PlanPart>]) -> Vec<Option<Starter<'_>>> {
+        let are_several = parts.iter().flatten().count() > 1;
+        parts.iter().map(|part| part.as_ref().filter(|_| are_several).map(|_| self.starter())).collect()
     }
 
     /// The part of one of them.

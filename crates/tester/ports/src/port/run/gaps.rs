@@ -73,6 +73,13 @@ pub struct Filled {
     pub rounded: u64,
     /// The longest distance of a frame's place on the wire from its time.
     pub most_rounded: Duration,
+    /// How often this program came too late with more frames: the card had sent all, by the time that they
+    /// take on the wire.
+    pub underruns: u64,
+    /// The longest time that the card had nothing to send.
+    pub longest_underrun: Duration,
+    /// Whether the card sent as slowly as its link; `None` if sending took too short a time to tell.
+    pub keeps_speed: Option<bool>,
     /// How long all frames and fillers take on the wire.
     pub planned: Duration,
     /// How long sending took, until the port's queue was empty. If it is longer, the card was idle meanwhile,

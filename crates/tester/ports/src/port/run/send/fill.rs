@@ -18,10 +18,22 @@ const BYTES_PER_S: f64 = 125_000.0;
 /// How long to wait for queued frames at the end: a full ring is sent within 3 s even at 10 Mb/s.
 const DRAIN: Duration = Duration::from_secs(3);
 
+/// The largest FIFO of the cards that kpps drives, in bytes (8254x manual, 13.4.16).
+const FIFO_BYTES: u64 = 65_536;
+
+/// The length on the wire of a frame of `bytes` bytes without FCS, in bytes with FCS: cards pad short ones.
+fn with_fcs(bytes: u16) -> u16 {
+    bytes.max(Size::MIN.bytes_without_fcs()) + Size::FCS_BYTES
+}
+
 /// The next frame, and the fillers before it that are not queued yet.
 struct Next {
     frame: Frame,
     fillers: Fillers,
+    /// When it is due, in s.
+    due_s: f64,
+    /// Its distance from its ideal place, in byte times.
+    rounded: u64,
 }
 
 /// The places of the frames of a stream on the wire.
@@ -35,6 +47,10 @@ struct Places {
     wire: Wire,
     /// Frames that have a place.
     frames: u64,
+    /// The time that the queued frames and fillers take, in byte times.
+    queued: u64,
+    /// How long the card has had nothing to send.
+    idle: Duration,
     filled: Filled,
 }
 
@@ -49,11 +65,26 @@ impl Places {
     /// time of its start.
     fn next(&mut self, due_s: f64, bytes: u16) -> (Place, Duration) {
         let place = self.wire.place((due_s * self.bytes_per_s).round() as u64, bytes);
-        let rounded = place.start.abs_diff(place.ideal);
         self.frames += 1;
-        self.filled.rounded += u64::from(rounded > 0);
-        self.filled.most_rounded = self.filled.most_rounded.max(self.time(rounded));
         (place, self.time(place.start))
+    }
+
+    /// A frame or a filler of this length, in bytes with FCS, is queued.
+    fn queues(&mut self, bytes: u16) {
+        self.queued += u64::from(bytes) + u64::from(Size::PREAMBLE_AND_GAP_BYTES);
+    }
+
+    /// How long the card has had nothing to send, if it has sent all that is queued, at this time since it
+    /// began. `None` if it still sends by the time that this takes on the wire.
+    fn idle(&self, since: Duration) -> Option<Duration> {
+        since.checked_sub(self.time(self.queued) + self.idle).filter(|idle| !idle.is_zero())
+    }
+
+    /// Notes that the card has had nothing to send for this time.
+    fn note_underrun(&mut self, idle: Duration) {
+        self.idle += idle;
+        self.filled.underruns += 1;
+        self.filled.longest_underrun = self.filled.longest_underrun.max(idle);
     }
 
     fn time(&self, byte_times: u64) -> Duration {
@@ -86,17 +117,30 @@ impl Source<'_> {
             bytes_per_s: f64::from(port.link().speed_mbps.unwrap_or(MBPS)) * BYTES_PER_S,
             wire: Wire::default(),
             frames: 0,
+            queued: 0,
+            idle: Duration::ZERO,
             filled: Filled::default(),
         };
         let lead = places.wire.lead();
-        // An empty ring has room for them.
-        places.filled.fillers = lead.map(|bytes| u64::from(port.send_filler(bytes))).sum();
+        for bytes in lead {
+            // An empty ring has room for them.
+            if port.send_filler(bytes) {
+                places.filled.fillers += 1;
+                places.queues(bytes);
+            }
+        }
         // The card begins with them now, and with the first frame behind them.
-        let queued = shift.elapsed();
-        let began = queued + places.time(lead.time());
+        let started = shift.elapsed();
+        let began = started + places.time(lead.time());
         let (mut next, mut coming) = (None, false);
         loop {
             let (elapsed, before) = (shift.elapsed(), self.sent);
+            // A card that has not sent all is not idle but slow.
+            if let Some(idle) = places.idle(elapsed.saturating_sub(started))
+                && port.in_flight() == 0
+            {
+                places.note_underrun(idle);
+            }
             let queued = self.queue(port, &mut places, &mut next, began);
             if queued > 0 {
                 port.flush()?;
@@ -111,7 +155,11 @@ impl Source<'_> {
                 coming = listen(port)? > 0;
             }
             if due && !shift.go_on(&mut [port])? {
-                places.give_up_before(shift.elapsed());
+                let now = shift.elapsed();
+                // A frame that has a place and is not queued is due only if its time has come.
+                places.frames -=
+                    u64::from(next.as_ref().is_some_and(|it: &Next| it.due_s >= now.as_secs_f64()));
+                places.give_up_before(now);
                 break;
             }
         }
@@ -122,8 +170,11 @@ impl Source<'_> {
             port.woken()?;
         }
         let elapsed = shift.elapsed();
-        places.filled.planned = places.time(lead.time() + places.wire.free());
-        places.filled.took = elapsed.saturating_sub(queued);
+        let (planned, took) = (places.time(places.queued), elapsed.saturating_sub(started));
+        // The card reports a frame when it is in its FIFO.
+        let in_fifo = places.time(FIFO_BYTES);
+        let keeps_speed = (planned > in_fifo * 2).then(|| took + in_fifo >= planned);
+        places.filled = Filled { planned, took, keeps_speed, ..places.filled };
         Ok((places.frames, elapsed, places.filled))
     }
 
@@ -137,23 +188,31 @@ impl Source<'_> {
     ) -> usize {
         let room = port.tx_space().min(BURST);
         for queued in 0..room {
-            let Some(Next { frame, mut fillers }) = next.take().or_else(|| self.place(places, began)) else {
-                return queued;
-            };
-            let before = fillers;
-            if let Some(bytes) = fillers.next() {
+            let Some(mut one) = next.take().or_else(|| self.place(places, began)) else { return queued };
+            let before = one.fillers;
+            if let Some(bytes) = one.fillers.next() {
                 let is_queued = port.send_filler(bytes);
-                places.filled.fillers += u64::from(is_queued);
-                *next = Some(Next { frame, fillers: if is_queued { fillers } else { before } });
+                if is_queued {
+                    places.filled.fillers += 1;
+                    places.queues(bytes);
+                } else {
+                    one.fillers = before;
+                }
+                *next = Some(one);
                 if !is_queued {
                     return queued;
                 }
-            } else if let Err(frame) = port.send(frame) {
-                *next = Some(Next { frame, fillers });
-                return queued;
-            } else {
-                self.sent += 1;
+                continue;
             }
+            let bytes = with_fcs(one.frame.bytes);
+            if let Err(frame) = port.send(one.frame) {
+                *next = Some(Next { frame, ..one });
+                return queued;
+            }
+            self.sent += 1;
+            places.queues(bytes);
+            places.filled.rounded += u64::from(one.rounded > 0);
+            places.filled.most_rounded = places.filled.most_rounded.max(places.time(one.rounded));
         }
         room
     }
@@ -165,8 +224,7 @@ impl Source<'_> {
         let mut buffer = self.pool.take()?;
         // A frame that no buffer holds cannot be sent, and gets no length.
         let bytes = stream.frames.write(*sequence, buffer.bytes_mut()).unwrap_or(0);
-        let with_fcs = bytes.max(Size::MIN.bytes_without_fcs()) + Size::FCS_BYTES;
-        let (place, start) = places.next(due_s, with_fcs);
+        let (place, start) = places.next(due_s, with_fcs(bytes));
         if !self.plan.as_they_are {
             let sent_ps = (self.since_epoch + began + start).as_nanos() as u64 * 1000;
             let tag = Tag { stream: stream.stream, sequence: *sequence, sent_ps };
@@ -174,6 +232,7 @@ impl Source<'_> {
             let _ = stream.frames.tag().write(&mut buffer.bytes_mut()[..bytes.into()], tag);
         }
         *sequence += 1;
-        Some(Next { frame: Frame { buffer, bytes }, fillers: place.fillers })
+        let rounded = place.start.abs_diff(place.ideal);
+        Some(Next { frame: Frame { buffer, bytes }, fillers: place.fillers, due_s, rounded })
     }
 }
