@@ -7,8 +7,7 @@ use kpps_ports::port::Counters;
 use kpps_ports::port::run::{Glance, Watch};
 use kpps_rendering::live::{Counts, LiveCpu, Meter, RateKey, Source};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A run on ports of its own.
@@ -59,9 +58,9 @@ impl Source for Trials {
 
 /// Ends a run at its time or when the user interrupts it, and shows its progress.
 pub struct RunWatch {
-    goes_on: Box<dyn Fn() -> bool + Send + Sync>,
-    at_most: Option<Duration>,
-    meter: Arc<Meter>,
+    pub(super) goes_on: Box<dyn Fn() -> bool + Send + Sync>,
+    pub(super) at_most: Option<Duration>,
+    pub(super) meter: Arc<Meter>,
     /// The first glance: the ports may have been used before.
     begun: Option<Glance>,
     /// Reports the losses of the ports to testers, if that was asked for.
@@ -96,63 +95,6 @@ impl RunWatch {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = ports;
-    }
-}
-
-/// The watches of the cores of a port: one end for all, and one progress.
-pub(crate) struct CoreWatches<'w> {
-    goes_on: &'w (dyn Fn() -> bool + Send + Sync),
-    at_most: Option<Duration>,
-    meter: &'w Meter,
-    /// The frames that each has sent and received.
-    counts: Vec<[AtomicU64; 2]>,
-    shows: Mutex<()>,
-}
-
-/// The watch of one core.
-pub(crate) struct CoreWatch<'w> {
-    all: &'w CoreWatches<'w>,
-    core: usize,
-    begun: Option<Glance>,
-}
-
-impl RunWatch {
-    /// The watches of this number of cores.
-    pub(crate) fn of_cores(&self, cores: usize) -> CoreWatches<'_> {
-        let counts = (0..cores).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect();
-        let shows = Mutex::new(());
-        CoreWatches { goes_on: &*self.goes_on, at_most: self.at_most, meter: &self.meter, counts, shows }
-    }
-}
-
-impl CoreWatches<'_> {
-    /// The watch of a core.
-    pub fn of(&self, core: usize) -> CoreWatch<'_> {
-        CoreWatch { all: self, core, begun: None }
-    }
-}
-
-impl Watch for CoreWatch<'_> {
-    fn at_most(&self) -> Option<Duration> {
-        self.all.at_most
-    }
-
-    fn go_on(&mut self, glance: &Glance) -> bool {
-        let CoreWatches { goes_on, meter, counts, shows, .. } = self.all;
-        let begun = self.begun.get_or_insert(*glance);
-        let so_far = [glance.sent - begun.sent, glance.received - begun.received];
-        for (count, frames) in counts.get(self.core).into_iter().flatten().zip(so_far) {
-            count.store(frames, Ordering::Relaxed);
-        }
-        // One core at a time shows the progress of all.
-        if let Ok(_shows) = shows.try_lock() {
-            let sum = |of: fn(&[AtomicU64; 2]) -> &AtomicU64| {
-                counts.iter().map(|core| of(core).load(Ordering::Relaxed)).sum()
-            };
-            let (sent, received) = (sum(|[sent, _]| sent), sum(|[_, received]| received));
-            meter.show(Counts { elapsed: glance.elapsed, sent, received });
-        }
-        goes_on()
     }
 }
 

@@ -5,6 +5,8 @@ pub(crate) mod cores;
 pub(crate) mod gauges;
 pub mod live;
 pub(crate) mod metrics;
+#[cfg(target_os = "linux")]
+pub(crate) mod run_cores;
 pub(crate) mod state;
 pub(crate) mod sync;
 
