@@ -119,7 +119,9 @@ fn dpdk(document: &Dpdk) -> String {
         None => missing(&document.headers_missing),
     };
     let adapter = match &document.adapter {
-        Some(DpdkAdapter { file, dpdk, interface }) => format!("for {dpdk}, {file} (interface {interface})"),
+        Some(DpdkAdapter { file, dpdk, interface }) => {
+            format!("for DPDK {dpdk}, {file} (interface {interface})")
+        }
         None => missing(&document.adapter_missing),
     };
     format!("headers: {headers}\nadapter: {adapter}\n")

@@ -222,7 +222,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         ("transmit --machine evans2005-xp --program netblast --sleep 1ms", "only ttcp does"),
         ("transmit --machine evans2005-xp --program ttcp --sleep 2s", "at most 1 s"),
         ("transmit --machine evans2005-xp --program ttcp --checksum cpu", "cannot be used with '--checksum"),
-        ("transmit --rate 1kpps", "--program <NAME>"),
+        ("transmit --rate 1kpps", "give --program netsend or --fillers"),
         ("curve --program ttcp", "[possible values: netreceive]"),
         (
             "curve --program netreceive",

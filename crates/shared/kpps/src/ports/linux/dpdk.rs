@@ -57,7 +57,7 @@ fn found() -> Dpdk {
         adapter_missing: loaded.as_ref().err().map(ToString::to_string),
         adapter: loaded.ok().map(|(file, dpdk)| DpdkAdapter {
             file: file.display().to_string(),
-            dpdk,
+            dpdk: dpdk.trim_start_matches("DPDK ").to_owned(),
             interface: kpps_dpdk::ABI,
         }),
         ..Dpdk::default()
