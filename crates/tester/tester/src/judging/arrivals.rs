@@ -264,18 +264,13 @@ impl Arrivals {
         }
     }
 
-    /// The index of the stream with this number, if it exists.
+    /// The index of the stream with this number, unless it was added; or any index.
     #[inline]
-    fn index_of(&self, number: u16) -> Option<usize> {
-        let index = if self.streams.len() == 1 { 0 } else { usize::from(number.wrapping_sub(self.first)) };
-        match self.streams.get(index) {
-            Some(stream) if stream.number() == number => Some(index),
-            _ => self.index_of_added(number),
-        }
+    fn index_of(&self, number: u16) -> usize {
+        if self.streams.len() == 1 { 0 } else { usize::from(number.wrapping_sub(self.first)) }
     }
 
-    /// The same for a stream that was added.
-    #[inline(never)]
+    /// The index of a stream with this number that was added.
     fn index_of_added(&self, number: u16) -> Option<usize> {
         self.streams.binary_search_by_key(&number, StreamArrivals::number).ok()
     }
@@ -300,7 +295,8 @@ impl Arrivals {
 
     /// The stream with this number.
     fn stream_of(&self, number: u16) -> Option<&StreamArrivals> {
-        self.streams.get(self.index_of(number)?)
+        let of = |index: usize| self.streams.get(index).filter(|stream| stream.number() == number);
+        of(self.index_of(number)).or_else(|| of(self.index_of_added(number)?))
     }
 
     /// Counts a frame, without FCS, with the time when the kernel received it, in ns since 1970, if that is
@@ -310,8 +306,32 @@ impl Arrivals {
         let Some((trial, tag, at)) = self.read(frame) else {
             return self.take_untagged(frame, stamp);
         };
-        let index = self.index_of(tag.stream).filter(|_| trial == self.trial);
-        let Some(index) = index else { return self.take_other(frame, stamp) };
+        let index = self.index_of(tag.stream);
+        let is_ours = self.streams.get(index).is_some_and(|stream| stream.number() == tag.stream);
+        if !is_ours || trial != self.trial {
+            return self.take_added((frame, stamp), trial, (tag, at));
+        }
+        self.take_of(index, (frame, stamp), (tag, at))
+    }
+
+    /// Counts a frame of a stream that was added, or of none.
+    #[cold]
+    #[inline(never)]
+    fn take_added(&mut self, (frame, stamp): (&[u8], Option<u64>), trial: u32, tag: (Tag, usize)) -> bool {
+        match self.index_of_added(tag.0.stream).filter(|_| trial == self.trial) {
+            Some(index) => self.take_of(index, (frame, stamp), tag),
+            None => self.take_other(frame, stamp),
+        }
+    }
+
+    /// Counts a frame of the stream with this index.
+    #[inline(always)]
+    fn take_of(
+        &mut self,
+        index: usize,
+        (frame, stamp): (&[u8], Option<u64>),
+        (tag, at): (Tag, usize),
+    ) -> bool {
         let now_ns = self.now_ns(stamp);
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
         let latency_ns = self.latency_ns(now_ns, sent_ps);
