@@ -48,6 +48,7 @@ mod simulation;
 mod study;
 pub mod text;
 mod trial;
+mod worst;
 
 pub use caller::{Caller, Document};
 pub use csv::csv;

@@ -3,6 +3,7 @@
 use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
+use crate::worst::worst;
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::run::{Filled, Lateness, Offered, PortRun, ProcessCpu, Run, SentCore, SentStream};
 use kpps_documents::words::{bits, in_kpps, rate};
@@ -217,16 +218,9 @@ fn cores(cores: &[SentCore]) -> String {
     text
 }
 
-/// The number of streams shown.
-const SHOWN_STREAMS: usize = 16;
-
 /// The frames of each stream: the ones that fell short most first, if there are more than are shown.
 fn streams(all: &[SentStream]) -> String {
-    let mut shown: Vec<_> = all.iter().collect();
-    if all.len() > SHOWN_STREAMS {
-        shown.sort_by_key(|stream| std::cmp::Reverse(stream.shortfall));
-        shown.truncate(SHOWN_STREAMS);
-    }
+    let (shown, left_out) = worst(all, |stream| stream.shortfall);
     let mut text = String::new();
     if !all.is_empty() {
         let streams = if all.len() == 1 { "stream" } else { "streams" };
@@ -238,8 +232,8 @@ fn streams(all: &[SentStream]) -> String {
         let late = shortfall.map_or_else(String::new, |frames| format!(", {frames} not sent in time"));
         let _ = writeln!(text, "  {stream:<width$}  {sent} sent{late}");
     }
-    if let Some(more @ 1..) = all.len().checked_sub(shown.len()) {
-        let _ = writeln!(text, "  and {more} more, which fell no shorter; the JSON document has all");
+    if left_out > 0 {
+        let _ = writeln!(text, "  and {left_out} more, which fell no shorter; the JSON document has all");
     }
     text
 }

@@ -2,6 +2,7 @@
 
 use super::sentences;
 use crate::run::{lateness, sender, waited};
+use crate::worst::worst;
 use kpps_documents::detail::{
     Carried, CoreCount, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount,
 };
@@ -19,11 +20,7 @@ fn directions(trial: &DetailedTrial) -> String {
     let lossy = all.iter().filter(|direction| direction.fate.lost > 0).count();
     let directions = if all.len() == 1 { "direction" } else { "directions" };
     let _ = writeln!(text, "{} {directions}: {lossy} lost frames", all.len());
-    let mut shown: Vec<&Direction> = all.iter().collect();
-    if all.len() > SHOWN_STREAMS {
-        shown.sort_by_key(|direction| std::cmp::Reverse((direction.fate.lost, direction.fate.reordered)));
-        shown.truncate(SHOWN_STREAMS);
-    }
+    let (shown, left_out) = worst(all, |direction| (direction.fate.lost, direction.fate.reordered));
     let names: Vec<_> = shown.iter().map(|it| format!("{} to {}", it.from, it.to)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     for (name, direction) in names.iter().zip(&shown) {
@@ -39,8 +36,8 @@ fn directions(trial: &DetailedTrial) -> String {
         let latency = latency_ns.p50.map(|ns| format!("; p50 {:.1} µs", ns as f64 / 1e3));
         let _ = writeln!(text, "{}", latency.unwrap_or_default());
     }
-    if let Some(more @ 1..) = all.len().checked_sub(shown.len()) {
-        let _ = writeln!(text, "  and {more} more, which lost no more frames; the JSON document has all");
+    if left_out > 0 {
+        let _ = writeln!(text, "  and {left_out} more, which lost no more frames; the JSON document has all");
     }
     text
 }
@@ -106,11 +103,7 @@ fn streams(trial: &DetailedTrial, direction: &Direction) -> String {
     let streams = if all.len() == 1 { "stream" } else { "streams" };
     let from = sentences::from(trial, direction);
     let _ = writeln!(text, "{} {streams} from {from}: {lossy} lost frames", all.len());
-    let mut shown: Vec<&StreamCount> = all.iter().collect();
-    if all.len() > SHOWN_STREAMS {
-        shown.sort_by_key(|stream| std::cmp::Reverse((stream.frames.lost, stream.reordered)));
-        shown.truncate(SHOWN_STREAMS);
-    }
+    let (shown, left_out) = worst(all, |stream| (stream.frames.lost, stream.reordered));
     let width = shown.iter().map(|stream| stream.stream.chars().count()).max().unwrap_or(0);
     for it in &shown {
         let StreamCount { stream, frames: Carried { sent, received, lost }, .. } = it;
@@ -128,8 +121,8 @@ fn streams(trial: &DetailedTrial, direction: &Direction) -> String {
         let latency = it.latency_ns.map(|it| sentences::flow_latency(&it)).unwrap_or_default();
         let _ = writeln!(text, "{latency}");
     }
-    if let Some(more @ 1..) = all.len().checked_sub(shown.len()) {
-        let _ = writeln!(text, "  and {more} more, which lost no more frames; the JSON document has all");
+    if left_out > 0 {
+        let _ = writeln!(text, "  and {left_out} more, which lost no more frames; the JSON document has all");
     }
     text
 }
@@ -185,8 +178,6 @@ pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
     Some(format!("{why}{shown}."))
 }
 
-/// The number of streams shown.
-const SHOWN_STREAMS: usize = 16;
 /// The number of flows shown: the worst ones.
 const SHOWN: usize = 4;
 
