@@ -181,19 +181,7 @@ impl Queue {
     /// Queues a copy of a frame without FCS. Returns whether there was space for it.
     #[inline]
     pub fn put(&mut self, frame: &[u8]) -> bool {
-        let room = self.room;
-        let burst = self.sending();
-        if burst.filled >= burst.end || frame.len() > room {
-            return false;
-        }
-        let Some(slot) = burst.slots.get_mut(burst.filled as usize) else { return false };
-        // SAFETY: the slot's buffer is ours until the adapter has sent it, has `room` bytes, and is no
-        // memory of Rust.
-        let buffer = unsafe { std::slice::from_raw_parts_mut(slot.data, frame.len()) };
-        copy(frame, buffer);
-        slot.bytes = frame.len() as u32;
-        burst.filled += 1;
-        true
+        self.put_like(frame, |_| frame.len() as u16, |_| true).is_some()
     }
 
     /// Queues a frame like this one: `write` changes its copy in the device's buffer, and returns its length
@@ -212,7 +200,8 @@ impl Queue {
             return None;
         }
         let slot = burst.slots.get_mut(burst.filled as usize)?;
-        // SAFETY: as in `put`.
+        // SAFETY: the slot's buffer is ours until the adapter has sent it, has `room` bytes, and is no
+        // memory of Rust.
         let buffer = unsafe { std::slice::from_raw_parts_mut(slot.data, room) };
         copy(frame, buffer.get_mut(..frame.len())?);
         let bytes = usize::from(write(buffer));
@@ -228,7 +217,7 @@ impl Queue {
     #[inline]
     pub fn send(&mut self) {
         ENTERED.with(|_| ());
-        // SAFETY: a queue of an open port; each queued frame was written by `put`.
+        // SAFETY: a queue of an open port; each queued frame was written by `put_like`.
         let sent = unsafe { (self.adapter.send)(self.queue.as_ptr()) };
         self.sent += u64::from(sent);
         if let Some(all) = self.all_sent.get(self.number) {

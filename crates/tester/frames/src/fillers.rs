@@ -82,14 +82,19 @@ impl Wire {
         Self { around: gap_bytes.saturating_add(PREAMBLE_BYTES), ..Self::default() }
     }
 
+    /// The time of a frame or filler of `bytes` bytes with FCS, with preamble and gap.
+    pub fn time_of(&self, bytes: u16) -> u64 {
+        u64::from(bytes) + u64::from(self.around)
+    }
+
     /// The time of the shortest filler.
     pub fn shortest(&self) -> u64 {
-        u64::from(MIN_BYTES) + u64::from(self.around)
+        self.time_of(MIN_BYTES)
     }
 
     /// The time of the longest filler.
     fn longest(&self) -> u64 {
-        u64::from(MAX_BYTES) + u64::from(self.around)
+        self.time_of(MAX_BYTES)
     }
 
     /// When it is free for the next frame.
@@ -118,7 +123,7 @@ impl Wire {
         };
         let start = self.free + filled;
         let ideal = due.max(self.ideal_free);
-        let time = u64::from(bytes) + u64::from(self.around);
+        let time = self.time_of(bytes);
         (self.free, self.ideal_free) = (start + time, ideal + time);
         let fillers = Fillers { count: filled.div_ceil(longest), filled, around: self.around };
         Place { fillers, start, ideal }

@@ -196,14 +196,20 @@ impl Source<'_> {
         // A frame that no buffer holds cannot be sent, and gets no length.
         let number = schedule.number(*sequence);
         let bytes = stream.frames.write(number, buffer.bytes_mut()).unwrap_or(0);
-        // Every template has room for a tag.
         if !self.plan.as_they_are {
-            let tag = Tag { stream: stream.stream, sequence: number, sent_ps };
-            let _ = stream.frames.tag().write(&mut buffer.bytes_mut()[..bytes.into()], tag);
+            put_tag(stream, number, sent_ps, &mut buffer.bytes_mut()[..bytes.into()]);
         }
         *sequence += 1;
         Some(Frame { buffer, bytes })
     }
+}
+
+/// Writes the tag of a stream's frame with this number into the frame.
+#[inline]
+fn put_tag(stream: &StreamPlan, number: u64, sent_ps: u64, frame: &mut [u8]) {
+    let tag = Tag { stream: stream.stream, sequence: number, sent_ps };
+    // Every template has room for a tag.
+    let _ = stream.frames.tag().write(frame, tag);
 }
 
 /// Writes the only frame of a plan into every free buffer. Received frames return into the ring in their own
@@ -354,7 +360,7 @@ fn send_in_order<P: Port>(
             paced
         }
     };
-    drain(port, listen)?;
+    drain(port, listen, DRAIN)?;
     // Frames that the port accepted and the kernel refused are not sent.
     let sent = port.frames().1 - before;
     Ok(Sent {
@@ -531,12 +537,13 @@ fn overtime<P: Port, W: Watch>(
     Ok(last)
 }
 
-/// Waits until all frames are sent.
+/// Waits until all frames are sent, for this long at most.
 fn drain<P: Port>(
     port: &mut P,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
+    at_most: Duration,
 ) -> Result<(), Trouble> {
-    let end = Instant::now() + DRAIN;
+    let end = Instant::now() + at_most;
     while port.in_flight() > 0 && Instant::now() < end {
         port.flush()?;
         listen(port)?;

@@ -1,13 +1,13 @@
 //! Sending with exact gaps: the port's queue always holds the next frames and, between them, the fillers that
 //! keep them apart. The card sends back to back, so gaps do not depend on when this thread runs.
 
-use super::Source;
+use super::{Source, drain, put_tag};
 use crate::port::run::gaps::Filled;
 use crate::port::run::shape::Timetable;
 use crate::port::run::{BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
+use kpps_frames::Size;
 use kpps_frames::fillers::{Fillers, Place, Wire};
-use kpps_frames::{Size, Tag};
 use kpps_platform::{Buffer, BufferSource};
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Places {
 
     /// A frame or a filler of this length, in bytes with FCS, is queued.
     fn queues(&mut self, bytes: u16) {
-        self.queued += u64::from(bytes) + u64::from(Size::PREAMBLE_AND_GAP_BYTES);
+        self.queued += self.wire.time_of(bytes);
     }
 
     /// How long the card has had nothing to send, if it has sent all that is queued, at this time since it
@@ -163,12 +163,7 @@ impl Source<'_> {
                 break;
             }
         }
-        let end = shift.elapsed() + DRAIN;
-        while port.in_flight() > 0 && shift.elapsed() < end {
-            port.flush()?;
-            listen(port)?;
-            port.woken()?;
-        }
+        drain(port, listen, DRAIN)?;
         let elapsed = shift.elapsed();
         let (planned, took) = (places.time(places.queued), elapsed.saturating_sub(started));
         // The card reports a frame when it is in its FIFO.
@@ -227,9 +222,7 @@ impl Source<'_> {
         let (place, start) = places.next(due_s, with_fcs(bytes));
         if !self.plan.as_they_are {
             let sent_ps = (self.since_epoch + began + start).as_nanos() as u64 * 1000;
-            let tag = Tag { stream: stream.stream, sequence: *sequence, sent_ps };
-            // Every template has room for a tag.
-            let _ = stream.frames.tag().write(&mut buffer.bytes_mut()[..bytes.into()], tag);
+            put_tag(stream, *sequence, sent_ps, &mut buffer.bytes_mut()[..bytes.into()]);
         }
         *sequence += 1;
         let rounded = place.start.abs_diff(place.ideal);
