@@ -4,7 +4,7 @@ use crate::judging::losses::{Losses, Lost};
 use crate::judging::playback::Playback;
 use crate::judging::received::{Findings, OfFlow, OfStream};
 use crate::running::streams::Stream;
-use crate::running::test_port::{OfCore, SentFrames};
+use crate::running::test_port::OfCore;
 use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::detail::{
@@ -331,15 +331,9 @@ type OfNamed<'a> = (((&'a Stream, f64), &'a OfStream), Option<u64>);
 
 /// The streams of a direction, if a file describes them.
 fn of_streams<'a>(offer: &'a Offer, direction: &'a DirectionOutcome) -> impl Iterator<Item = OfNamed<'a>> {
-    let SentFrames { due_of_streams, of_streams, intended, given, .. } = &direction.sent;
     let is_paced = offer.load.rate != Rate::Max;
-    let is_only = offer.streams_of(direction.ends()).count() == 1;
-    let shortfall = move |n: usize| {
-        // Of one stream the counts of all frames are its own.
-        let due = due_of_streams.get(n).or((is_only && of_streams.is_empty()).then_some(intended));
-        let sent = of_streams.get(n).unwrap_or(given);
-        due.filter(|_| is_paced).map(|due| due.saturating_sub(*sent))
-    };
+    let count = offer.streams_of(direction.ends()).count();
+    let shortfall = move |n: usize| direction.sent.shortfall_of(n, count).filter(|_| is_paced);
     let streams = offer.streams_of(direction.ends()).zip(&direction.received.streams);
     streams.enumerate().map(move |(n, of)| (of, shortfall(n)))
 }

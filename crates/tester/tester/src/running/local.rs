@@ -175,8 +175,7 @@ impl TestPort for LocalPort {
         };
         let (cores, epoch) = (port.cores(), self.clock.when(task.epoch_ns));
         let plan = task.plan.as_ref().map(|plan| SendPlan { epoch: Some(epoch), ..plan.clone() });
-        let part = |core| plan.as_ref().and_then(|plan| PlanPart::of(plan, core, cores));
-        let parts: Vec<_> = (0..cores).map(part).collect();
+        let parts = plan.as_ref().map_or_else(|| vec![None; cores], |plan| PlanPart::of_all(plan, cores));
         let senders = parts.iter().flatten().count();
         let reports = PortCores::new(state, task.at, cores, senders);
         let of_core = |core: usize| CoreTask {

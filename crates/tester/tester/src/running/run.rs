@@ -135,14 +135,12 @@ pub fn offered(
     PortSent { frames: sent, cores }: &PortSent,
 ) -> Offered {
     let of_stream = |(n, stream): (usize, &Stream)| {
-        // Of one stream the counts of all frames are its own.
-        let count = |of_streams: &[u64], all| of_streams.get(n).copied().unwrap_or(all);
-        let given = count(&sent.of_streams, sent.given);
-        SentStream {
+        let [given, _] = sent.of_stream(n, streams.len());
+        Some(SentStream {
             stream: stream.name.clone(),
-            sent: given,
-            shortfall: offered_pps.map(|_| count(&sent.due_of_streams, sent.intended).saturating_sub(given)),
-        }
+            sent: given?,
+            shortfall: offered_pps.and_then(|_| sent.shortfall_of(n, streams.len())),
+        })
     };
     let of_core = |core: &OfCore| SentCore {
         cpu: core.cpu,
@@ -151,7 +149,7 @@ pub fn offered(
         gaps: core.gaps.as_ref().map(gaps),
     };
     Offered {
-        streams: streams.iter().enumerate().map(of_stream).collect(),
+        streams: streams.iter().enumerate().filter_map(of_stream).collect(),
         cores: cores.iter().map(of_core).collect(),
         size: sizes.name().into(),
         offered_pps,

@@ -6,7 +6,7 @@ use crate::running::building::{StreamBuilder, frames_between};
 use crate::running::cores::on_threads;
 #[cfg(target_os = "linux")]
 use crate::running::cores::{CoreWork, all_sent};
-use crate::running::streams::{Stream, streams_pps};
+use crate::running::streams::{Stream, at_load, check_probes};
 use crate::running::test_port::{OfCore, SentFrames};
 use crate::watching::live::RunWatch;
 use kpps_frames::rate::Rate;
@@ -38,19 +38,12 @@ pub fn streams_plan(
     rate: Rate,
     length: Duration,
 ) -> Result<SendPlan, Error> {
-    if rate == Rate::Max && streams.iter().any(|stream| stream.probe) {
-        return Err(Error::NoProbes);
-    }
-    let factor = match (rate, streams_pps(streams)) {
-        (Rate::Pps(pps), all) if all > 0.0 => pps / all,
-        _ => 1.0,
-    };
+    check_probes(streams, rate)?;
     let builder = StreamBuilder { ends: Vec::new(), trial: 0, length, is_controlled: false, waits: false };
-    let planned = |(n, stream): (usize, &Stream)| -> Result<StreamPlan, Error> {
-        let pps = stream.pps() * if stream.probe { 1.0 } else { factor };
+    let planned = |(n, (stream, pps)): (usize, (&Stream, f64))| -> Result<StreamPlan, Error> {
         Ok(builder.build(n as u16, stream, pps, frames_between(&between, stream)?).plan)
     };
-    let planned = streams.iter().enumerate().map(planned).collect::<Result<Vec<_>, _>>()?;
+    let planned = at_load(streams, rate).enumerate().map(planned).collect::<Result<Vec<_>, _>>()?;
     let is_paced = rate != Rate::Max;
     Ok(SendPlan { streams: planned, is_paced, rewrite: true, ..SendPlan::nothing() })
 }
@@ -76,7 +69,7 @@ fn on_cores<P: Port + Send>(
     watch: &RunWatch,
 ) -> Result<PortSent, Trouble> {
     let cores = all.cores();
-    let parts: Vec<_> = (0..cores).map(|core| PlanPart::of(plan, core, cores)).collect();
+    let parts = PlanPart::of_all(plan, cores);
     let senders = parts.iter().flatten().count();
     let beginning = Beginning::of(senders);
     let watches = watch.of_cores(cores);

@@ -5,6 +5,7 @@ use crate::running::shape::shape;
 use kpps_frames::edits::Combine;
 use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::pattern::{MOST_VALUES, Pattern};
+use kpps_frames::rate::Rate;
 use kpps_frames::stack::{BadStack, Stack};
 use kpps_frames::{Mix, Size, rate};
 use kpps_methods::units::{self, RateSpec};
@@ -99,6 +100,26 @@ fn of_load(streams: &[Stream]) -> impl Iterator<Item = &Stream> {
 /// any.
 pub fn streams_pps(streams: &[Stream]) -> f64 {
     of_load(streams).map(Stream::pps).sum()
+}
+
+/// Each stream with its rate in frames per second, where all together have this load.
+pub(crate) fn at_load(streams: &[Stream], load: Rate) -> impl Iterator<Item = (&Stream, f64)> {
+    let factor = match (load, streams_pps(streams)) {
+        (Rate::Pps(pps), all) if all > 0.0 => pps / all,
+        _ => 1.0,
+    };
+    streams.iter().map(move |stream| (stream, stream.pps() * if stream.probe { 1.0 } else { factor }))
+}
+
+/// Refuses probes beside as many frames as possible.
+///
+/// # Errors
+/// [`Error::NoProbes`].
+pub(crate) fn check_probes(streams: &[Stream], load: Rate) -> Result<(), Error> {
+    match load == Rate::Max && streams.iter().any(|stream| stream.probe) {
+        true => Err(Error::NoProbes),
+        false => Ok(()),
+    }
 }
 
 /// The load at which the streams from one port fill a link of this speed in bit/s, in frames per second.

@@ -243,6 +243,20 @@ impl SentFrames {
     pub fn shortfall(&self) -> u64 {
         self.intended.saturating_sub(self.frames)
     }
+
+    /// The frames of the `n`th of this number of streams that the port accepted, and those of them that were
+    /// due; `None` as far as that is unknown.
+    pub(crate) fn of_stream(&self, n: usize, streams: usize) -> [Option<u64>; 2] {
+        // Of one stream the counts of all frames are its own.
+        let of = |counts: &[u64], all| counts.get(n).copied().or((streams == 1).then_some(all));
+        [of(&self.of_streams, self.given), of(&self.due_of_streams, self.intended)]
+    }
+
+    /// The shortfall of a paced stream: its frames that were due and that the port did not get in time.
+    pub(crate) fn shortfall_of(&self, n: usize, streams: usize) -> Option<u64> {
+        let [given, due] = self.of_stream(n, streams);
+        Some(due?.saturating_sub(given?))
+    }
 }
 
 /// A port with all that a trial needs of it.

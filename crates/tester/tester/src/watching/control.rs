@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// belongs to one trial. Its user has one end, and the threads of the ports have the other.
 #[derive(Debug)]
 pub struct StreamControl {
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Places>,
     /// How streams are built that are added, once the trial has begun.
     builder: Mutex<Option<StreamBuilder>>,
     /// The streams that were added.
@@ -54,12 +54,27 @@ struct Place {
     of_direction: usize,
 }
 
-impl Place {
-    /// The place of a stream from one port to another, behind those of the others.
-    fn behind(others: &[Self], (from, to): (usize, usize)) -> Self {
-        let of_sender = others.iter().filter(|other| other.from == from);
-        let of_direction = of_sender.clone().filter(|other| other.to == to).count();
-        Self { from, to, of_sender: of_sender.count(), of_direction }
+/// The places of all streams, in their order.
+#[derive(Debug, Default)]
+struct Places {
+    all: Vec<Place>,
+    /// The number of streams from each port, and from it to each other one.
+    counts: BTreeMap<(usize, Option<usize>), usize>,
+}
+
+impl Places {
+    /// The place of another stream from one port to another, behind the others.
+    fn next(&self, (from, to): (usize, usize)) -> Place {
+        let count = |of| self.counts.get(&of).copied().unwrap_or(0);
+        Place { from, to, of_sender: count((from, None)), of_direction: count((from, Some(to))) }
+    }
+
+    /// Adds a stream in its [place](Self::next).
+    fn push(&mut self, place: Place) {
+        for of in [(place.from, None), (place.from, Some(place.to))] {
+            *self.counts.entry(of).or_default() += 1;
+        }
+        self.all.push(place);
     }
 }
 
@@ -112,16 +127,8 @@ impl StreamControl {
     }
 
     fn between(ports: usize, streams: impl Iterator<Item = (usize, usize)>, waits: bool) -> Self {
-        let (mut places, mut counts) = (Vec::new(), BTreeMap::new());
-        for (from, to) in streams {
-            let mut next = |of: (usize, Option<usize>)| {
-                let count: &mut usize = counts.entry(of).or_default();
-                *count += 1;
-                *count - 1
-            };
-            let (of_sender, of_direction) = (next((from, None)), next((from, Some(to))));
-            places.push(Place { from, to, of_sender, of_direction });
-        }
+        let mut places = Places::default();
+        streams.for_each(|ends| places.push(places.next(ends)));
         let flags = || (0..ports).map(|_| AtomicBool::new(false)).collect();
         Self {
             places: Mutex::new(places),
@@ -194,11 +201,11 @@ impl StreamControl {
         let Stream { from, to, .. } = *stream;
         let has_ended = self.ends() || self.is_over.load(Ordering::Acquire);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = Place::behind(&places, (from, to));
+        let place = places.next((from, to));
         let builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
         // The numbers of streams are unique in a trial.
         let number =
-            u16::try_from(places.len()).ok().filter(|_| place.of_sender < MOST_STREAMS && !has_ended);
+            u16::try_from(places.all.len()).ok().filter(|_| place.of_sender < MOST_STREAMS && !has_ended);
         let possible = builder.as_ref().zip(number);
         let (builder, number) = possible.ok_or_else(|| Error::NoMoreStreams(stream.name.clone()))?;
         let built = builder.another(number, stream)?;
@@ -209,13 +216,13 @@ impl StreamControl {
         self.has_news[from].store(true, Ordering::Release);
         self.added.lock().unwrap_or_else(PoisonError::into_inner).push(stream.clone());
         places.push(place);
-        Ok(places.len() - 1)
+        Ok(places.all.len() - 1)
     }
 
     /// The receiver of each stream that a port sends, in their order.
     pub(crate) fn receivers(&self, from: usize) -> Vec<usize> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.iter().filter(|place| place.from == from).map(|place| place.to).collect()
+        places.all.iter().filter(|place| place.from == from).map(|place| place.to).collect()
     }
 
     /// The streams that were added.
@@ -246,7 +253,8 @@ impl StreamControl {
     fn change(&self, streams: &[usize], change: impl Fn(usize) -> Change) {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let chosen: Vec<Place> = streams.iter().filter_map(|stream| places.get(*stream).copied()).collect();
+        let chosen: Vec<Place> =
+            streams.iter().filter_map(|stream| places.all.get(*stream).copied()).collect();
         for place in &chosen {
             changes[place.from].push(change(place.of_sender));
         }
@@ -276,7 +284,7 @@ impl StreamControl {
     pub fn snapshot(&self) -> Vec<StreamNow> {
         let asked = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let begun = Instant::now();
-        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
         let is_answered = |last: &AtomicU64| last.load(Ordering::Acquire) >= asked;
         let is_ready =
             || self.is_over.load(Ordering::Acquire) || self.answered.iter().flatten().all(is_answered);

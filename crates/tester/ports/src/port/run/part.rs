@@ -63,6 +63,11 @@ impl PlanPart {
         Some(Self { plan: SendPlan { streams: own, ..plan.clone() }, numbers, streams })
     }
 
+    /// The part of each of this number of cores.
+    pub fn of_all(plan: &SendPlan, cores: usize) -> Vec<Option<Self>> {
+        (0..cores).map(|core| Self::of(plan, core, cores)).collect()
+    }
+
     /// Whether it is a part of the flows of the only stream.
     pub fn is_divided(&self) -> bool {
         self.numbers.is_some()

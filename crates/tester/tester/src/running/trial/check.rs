@@ -4,7 +4,7 @@ use super::Tester;
 use super::offer::Offer;
 use crate::error::Error;
 use crate::running::learn::FlowPlan;
-use crate::running::streams::{Stream, sizes_of};
+use crate::running::streams::{Stream, check_probes, sizes_of};
 use kpps_frames::Mac;
 use kpps_frames::rate::Rate;
 use kpps_ports::port::run::Late;
@@ -97,9 +97,7 @@ impl Tester {
         {
             return Err(Error::NoLate(port.name().to_owned()));
         }
-        if offer.load.rate == Rate::Max && offer.streams.iter().any(|stream| stream.probe) {
-            return Err(Error::NoProbes);
-        }
+        check_probes(&offer.streams, offer.load.rate)?;
         if offer.control.is_some() && offer.load.rate == Rate::Max {
             return Err(Error::NoControl);
         }

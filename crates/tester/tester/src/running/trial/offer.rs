@@ -3,7 +3,7 @@
 use super::Tester;
 use crate::judging::recognised::Classes;
 use crate::running::learn::Direction;
-use crate::running::streams::{Stream, streams_pps};
+use crate::running::streams::{Stream, at_load, streams_pps};
 use crate::watching::control::StreamControl;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Templates, rate, tag};
@@ -148,12 +148,7 @@ impl Offer {
 
     /// The streams that a port sends, with their rates in frames per second.
     pub(crate) fn streams_from(&self, from: usize) -> impl Iterator<Item = (&Stream, f64)> {
-        let factor = match (self.load.rate, streams_pps(&self.streams)) {
-            (Rate::Pps(pps), all) if all > 0.0 => pps / all,
-            _ => 1.0,
-        };
-        let of = self.streams.iter().filter(move |stream| stream.from == from);
-        of.map(move |stream| (stream, stream.pps() * if stream.probe { 1.0 } else { factor }))
+        at_load(&self.streams, self.load.rate).filter(move |(stream, _)| stream.from == from)
     }
 
     /// The time in which frames are sent, and in which they may arrive.
