@@ -233,7 +233,8 @@ fn streams(all: &[SentStream]) -> String {
         let _ = writeln!(text, "  {stream:<width$}  {sent} sent{late}");
     }
     if left_out > 0 {
-        let _ = writeln!(text, "  and {left_out} more, which fell no shorter; the JSON document has all");
+        let _ =
+            writeln!(text, "  and {left_out} more, whose shortfall is no greater; the JSON document has all");
     }
     text
 }
