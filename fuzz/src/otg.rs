@@ -32,9 +32,11 @@ fn configured(object: &kpps_otg::value::Object, is_lenient: bool) {
     let mut problems = Problems::new(is_lenient);
     let all = Configuration::read(object, &mut problems);
     for placed in &all.flows {
-        let stream = placed.flow.stream(placed.ports, 1_000_000_000);
-        assert!(stream.pps() > 0.0 && stream.pps().is_finite());
-        assert!(placed.flow.sizes().parts().iter().all(|(size, _)| *size >= stream.stack.least()));
-        assert!(placed.ports.iter().all(|port| *port < all.ports.len()));
+        for leg in &placed.legs {
+            let Some(stream) = placed.flow.stream(String::new(), leg, 1_000_000_000) else { continue };
+            assert!(stream.pps() > 0.0 && stream.pps().is_finite());
+            assert!(placed.flow.sizes().parts().iter().all(|(size, _)| *size >= stream.stack.least()));
+        }
+        assert!(placed.legs.iter().flat_map(|leg| leg.ports).all(|port| port < all.ports.len()));
     }
 }

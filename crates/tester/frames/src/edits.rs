@@ -1,5 +1,6 @@
 //! Fields whose values change from frame to frame, and the checksums over them.
 
+use crate::arithmetic::common_divisor;
 use crate::checksum::{Sum, updated};
 use crate::field;
 use crate::pattern::{Pattern, most_of};
@@ -169,11 +170,6 @@ impl Edits {
         let fields = self.0.iter().map(|edit| edit.place.range());
         fields.chain(self.0.iter().flat_map(|edit| &edit.sums).map(of_sum))
     }
-}
-
-/// The greatest common divisor.
-pub(crate) fn common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ extern crate alloc;
 #[cfg(feature = "pcap")]
 extern crate std;
 
+pub mod arithmetic;
 pub mod arp;
 pub mod build;
 #[cfg(feature = "captures")]

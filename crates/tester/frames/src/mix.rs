@@ -1,6 +1,7 @@
 //! Mixes of frame sizes, with the names that testers use.
 
 use crate::Size;
+use crate::arithmetic::common_divisor;
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -122,6 +123,21 @@ impl Mix {
                 self.parts[best].0
             })
             .collect()
+    }
+
+    /// The sizes of every `step`-th frame from frame `first` on, as often as they come. They keep their order
+    /// if each of them comes once. `step` is more than 0.
+    #[must_use]
+    pub fn every(&self, first: usize, step: usize) -> Self {
+        let period = self.period();
+        let count = period.len() as u64;
+        let own = count / common_divisor(count, step as u64).max(1);
+        let size =
+            |n: u64| period.get((first as u64 + n * step as u64).checked_rem(count)? as usize).copied();
+        let sizes: Vec<Size> = (0..own).filter_map(size).collect();
+        let name = self.name.clone().into_owned();
+        let in_order = Self::in_order(name.clone(), sizes.clone());
+        in_order.or_else(|| Self::of_frames(name, sizes)).unwrap_or_else(|| self.clone())
     }
 
     /// The mix with each size larger by `by` bytes, as behind a switch that adds or removes a tag.
@@ -283,6 +299,23 @@ mod tests {
             let mean =
                 period.iter().map(|s| f64::from(s.bytes_with_fcs())).sum::<f64>() / period.len() as f64;
             assert!((mean - mix.mean_bytes_with_fcs()).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn every_nth_size_is_that_of_the_whole_period() {
+        for text in ["64:7,570:4,1518:1", "64:1,70:1,80:1,90:1,100:1", "100"] {
+            let mix: Mix = text.parse().unwrap();
+            let period = mix.period();
+            for (first, step) in (0..6).flat_map(|first| (1..7).map(move |step| (first, step))) {
+                let some = mix.every(first, step).period();
+                let sorted = |mut sizes: Vec<Size>| {
+                    sizes.sort();
+                    sizes
+                };
+                let whole = (0..some.len()).map(|n| period[(first + n * step) % period.len()]);
+                assert_eq!(sorted(some), sorted(whole.collect()), "{text} {first} {step}");
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Patterns: the values that a header field takes from frame to frame.
 
 use crate::Mac;
+use crate::arithmetic::{common_divisor, common_multiple};
 use crate::flows::mixed;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -9,6 +10,9 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The most values of a pattern that come in turn. A list holds each of them in memory.
 pub const MOST_VALUES: u32 = 1 << 24;
+
+/// The most values that [`Pattern::every`] lists for all of its parts together.
+pub const MOST_LISTED: u64 = 1 << 16;
 
 /// The values of a field, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +83,30 @@ impl Pattern {
                 if range == 0 { drawn } else { least + drawn % range }
             }
         }
+    }
+
+    /// The values of every `step`-th frame from frame `first` on; `None` if the lists of all `step` of these
+    /// would have more than [`MOST_LISTED`] values, or if the values never repeat. `step` is more than 0.
+    pub fn every(&self, first: u64, step: u64) -> Option<Self> {
+        let all = u64::from(self.count()?);
+        if let Self::Steps { first: start, step: each, count } = *self
+            && all.is_multiple_of(step.max(1))
+            && first < step
+        {
+            return Some(Self::Steps {
+                first: start.wrapping_add(each.wrapping_mul(first.into())),
+                step: each.wrapping_mul(step.into()),
+                count: count / step as u32,
+            });
+        }
+        let count = all / common_divisor(all, step).max(1);
+        let value = |n: u64| self.value(n.wrapping_mul(step).wrapping_add(first) % all);
+        (common_multiple(all, step) <= MOST_LISTED).then(|| Self::List((0..count).map(value).collect()))
+    }
+
+    /// The number of values that it keeps in memory.
+    pub fn listed(&self) -> usize {
+        if let Self::List(values) = self { values.len() } else { 0 }
     }
 
     /// Whether all values fit into a field of `bits` bits. Steps wrap at the field's width.
@@ -232,11 +260,25 @@ mod tests {
             assert!(Pattern::read(bad, Format::Number).is_err(), "{bad}");
         }
         assert!(Pattern::read("10.0.0.1", Format::Number).is_err());
+        let endless = Pattern::Random { least: 0, most: 9, seed: 1, count: None };
+        assert_eq!((endless.every(0, 2), Pattern::one(7).every(3, 5)), (None, Some(Pattern::one(7))));
         let all = Pattern::Random { least: 0, most: u128::MAX, seed: 1, count: Some(2) };
         assert!(all.value(0) != all.value(1) && all.value(0) == all.value(2));
     }
 
     proptest! {
+        /// Every n-th frame of a pattern has the value that it has in the whole one.
+        #[test]
+        fn every_nth_value_is_that_of_the_whole(kind in 0..3, count in 1u32..50, step in 1u64..20, first in 0u64..20, n in 0u64..200) {
+            let pattern = match kind {
+                0 => Pattern::List((0..count).map(|it| u128::from(it * 7 % 13)).collect()),
+                1 => Pattern::Steps { first: 3, step: 5_u128.wrapping_neg(), count },
+                _ => Pattern::Random { least: 1, most: 9, seed: 4, count: Some(count) },
+            };
+            let some = pattern.every(first, step).unwrap();
+            prop_assert_eq!(some.value(n), pattern.value(first + n * step));
+        }
+
         /// Every value of a range comes once in a turn, and stays in the range.
         #[test]
         fn a_range_has_each_value_once(first in 0u64..500, last in 0u64..500) {

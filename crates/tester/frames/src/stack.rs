@@ -340,6 +340,16 @@ impl Stack {
         Self { combine, ..self }
     }
 
+    /// The stack of every `step`-th frame from frame `first` on, if patterns advance from frame to frame;
+    /// `None` if one has too many values for that ([`Pattern::every`]), or if patterns are combined.
+    #[must_use]
+    pub fn every(&self, first: u64, step: u64) -> Option<Self> {
+        let field =
+            |(at, field, pattern): &(usize, Field, Pattern)| Some((*at, *field, pattern.every(first, step)?));
+        let fields = self.fields.iter().map(field).collect::<Option<Vec<_>>>()?;
+        (self.combine == Combine::Lockstep).then(|| Self { fields, ..self.clone() })
+    }
+
     /// The header and the field of a name: `ipv4.dst`, or `ipv4.2.dst` for the second IPv4 header from
     /// outside.
     fn find(&self, name: &str) -> Result<(usize, Field), BadStack> {
@@ -383,6 +393,11 @@ impl Stack {
         self.fields.retain(|(header, other, _)| (*header, *other) != (at, field));
         self.fields.push((at, field, pattern));
         Ok(())
+    }
+
+    /// The number of values of its patterns that are kept in memory.
+    pub fn listed(&self) -> usize {
+        self.fields.iter().map(|(.., pattern)| pattern.listed()).sum()
     }
 
     /// Whether a field was set; `None` if there is no such header or field.
@@ -740,6 +755,20 @@ mod tests {
             }
             assert!(templates.only().is_none());
         }
+    }
+
+    #[test]
+    fn every_third_frame_is_that_of_the_whole_stack() {
+        let all = stack("ethernet/ipv4/udp", &[("ipv4.dst", "10.0.0.1-10.0.0.6"), ("udp.dport", "1-7")]);
+        let mix = Mix::fixed(Size::with_fcs(100));
+        let templates = |stack: &Stack| stack.templates(&between(), &mix).unwrap();
+        for (first, n) in (0..3).flat_map(|first| (0..30).map(move |n| (first, n))) {
+            let mut bytes = [[0; 200]; 2];
+            templates(&all.every(first, 3).unwrap()).write(n, &mut bytes[0]).unwrap();
+            templates(&all).write(first + 3 * n, &mut bytes[1]).unwrap();
+            assert_eq!(bytes[0], bytes[1], "{first} {n}");
+        }
+        assert_eq!(all.combined(Combine::Product).every(0, 3), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! The n-th frame follows from `n` alone, so a receiver knows the frame of each sequence number. Only the
 //! bytes before the zeros at a frame's end are kept: a hundred thousand flows fit into a few megabytes.
 
+use crate::arithmetic::common_divisor;
 use crate::build::{Flow, udp_test};
-use crate::edits::{Edits, common_divisor};
+use crate::edits::Edits;
 use crate::encap::Encap;
 use crate::ethernet::{TYPE_VLAN, VLAN_BYTES};
 use crate::flows::{Flows, Numbers};

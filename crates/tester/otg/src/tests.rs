@@ -48,7 +48,7 @@ fn config(flow: serde_json::Value) -> serde_json::Value {
 fn stream(flow: serde_json::Value) -> kpps_tester::Stream {
     let (all, problems) = read(&config(flow));
     assert_eq!(problems.refused, Vec::<String>::new());
-    all.flows[0].flow.stream([0, 1], GIGABIT)
+    all.flows[0].flow.stream("f".into(), &all.flows[0].legs[0], GIGABIT).unwrap()
 }
 
 /// The lines about a flow that is refused.
@@ -59,7 +59,10 @@ fn refused(flow: serde_json::Value) -> Vec<String> {
 }
 
 fn frame(flow: serde_json::Value, n: u64) -> Vec<u8> {
-    let stream = stream(flow);
+    bytes_of_frame(&stream(flow), n)
+}
+
+fn bytes_of_frame(stream: &kpps_tester::Stream, n: u64) -> Vec<u8> {
     let between = kpps_frames::stack::Between {
         macs: [kpps_frames::Mac([2, 0, 0, 0, 0, 1]), kpps_frames::Mac([2, 0, 0, 0, 0, 2])],
         ips: [[198, 18, 0, 1].into(), [198, 19, 0, 2].into()],
@@ -359,7 +362,7 @@ fn flows_go_between_stations() {
     ]);
     let (read_all, problems) = read(&all);
     assert!(problems.refused.is_empty(), "{:?}", problems.refused);
-    let [a, b] = read_all.flows[0].stations[0];
+    let [a, b] = read_all.flows[0].legs[0].stations[0];
     assert_eq!(
         (a.port, b.port, a.ip.unwrap().0.to_string(), b.ip.unwrap().1.to_string()),
         (0, 1, "10.0.0.2".into(), "10.0.1.1".into())
@@ -374,7 +377,8 @@ fn flows_go_between_stations() {
     let flow = |all: &serde_json::Value| {
         let (read_all, problems) = read(all);
         assert!(problems.refused.is_empty(), "{:?}", problems.refused);
-        read_all.flows[0].stations.iter().map(|ends| ends.map(|it| it.mac.0[5])).collect::<Vec<_>>()
+        let pairs = read_all.flows[0].legs.iter().flat_map(|leg| leg.stations.to_vec());
+        pairs.map(|ends| ends.map(|it| it.mac.0[5])).collect::<Vec<_>>()
     };
     all["flows"][0]["tx_rx"]["device"]["rx_names"] = json!(["b", "c"]);
     assert_eq!(flow(&all), [[10, 11], [10, 12]]);
@@ -384,6 +388,14 @@ fn flows_go_between_stations() {
     );
     all["flows"][0]["tx_rx"]["device"]["tx_names"] = json!(["a", "a ip"]);
     assert_eq!(flow(&all), [[10, 11], [10, 12]]);
+    // In one network no router is needed.
+    all["devices"][0]["ethernets"][0]["ipv4_addresses"][0]["prefix"] = json!(15);
+    let (near, _) = read(&all);
+    let [a, b] = near.flows[0].legs[0].stations[0];
+    assert!(a.reaches(&b) && !b.reaches(&a), "{a:?} {b:?}");
+    all["devices"][0]["ethernets"][0]["ipv4_addresses"][0]["prefix"] = json!(33);
+    assert!(read(&all).1.refused[0].ends_with("ipv4_addresses[0].prefix: 33: give 1 to 32"));
+    all["devices"][0]["ethernets"][0]["ipv4_addresses"][0]["prefix"] = json!(24);
     all["devices"][2]["name"] = json!("b ip");
     assert_eq!(
         read(&all).1.refused[0],
@@ -398,6 +410,116 @@ fn flows_go_between_stations() {
             .refused
             .iter()
             .any(|line| line.contains("tx_rx.device.rx_names: there is no device, interface or address 'x'"))
+    );
+}
+
+/// The streams of a flow between stations at several ports are the flow together, in each direction.
+#[test]
+fn a_flow_has_a_stream_for_each_two_ports() {
+    let mut all = config(json!({
+        "tx_rx": {"device": {"tx_names": ["s0", "s1", "s2"], "rx_names": ["s3", "s4"], "bidirectional": true}},
+        "rate": {"pps": 600}, "size": {"fixed": 100}, "duration": {"fixed_packets": {"packets": 16}},
+    }));
+    all["ports"] = (0..4).map(|n| json!({"name": format!("p{n}"), "location": format!("eth{n}")})).collect();
+    let station = |(n, port): (usize, &str)| {
+        json!({"name": format!("s{n}"), "ethernets": [{
+            "name": format!("e{n}"), "mac": format!("02:00:00:00:00:0{n}"), "connection": {"port_name": port},
+        }]})
+    };
+    all["devices"] = ["p0", "p0", "p1", "p2", "p3"].into_iter().enumerate().map(station).collect();
+    let streams = |all: &serde_json::Value| {
+        let (read_all, problems) = read(all);
+        assert!(problems.refused.is_empty(), "{:?}", problems.refused);
+        let placed = &read_all.flows[0];
+        let stream = |leg| placed.flow.stream(String::new(), leg, GIGABIT).unwrap();
+        placed.legs.iter().map(stream).collect::<Vec<_>>()
+    };
+    let found = streams(&all);
+    let ends: Vec<_> = found.iter().map(|it| (it.from, it.to, it.count.unwrap(), it.pps().round())).collect();
+    // The senders of p0 have four of the six pairs, and the first four of the last turn of 16 frames.
+    let to = [(0, 2, 6, 200.0), (0, 3, 6, 200.0), (1, 2, 2, 100.0), (1, 3, 2, 100.0)];
+    let back = [(2, 0, 6, 200.0), (2, 1, 2, 100.0), (3, 0, 6, 200.0), (3, 1, 2, 100.0)];
+    assert_eq!(ends, [to, back].concat());
+    let starts: Vec<f64> = found.iter().map(|it| (it.start.as_secs_f64() * 600.0).round()).collect();
+    assert_eq!(starts, [0.0, 1.0, 4.0, 5.0, 0.0, 4.0, 1.0, 5.0]);
+    // Bursts are divided, too, if they can be.
+    all["flows"][0]["duration"] = json!({"burst": {"packets": 12, "bursts": 2}});
+    assert_eq!(streams(&all).iter().map(|it| it.count.unwrap()).sum::<u64>(), 2 * 24);
+    all["flows"][0]["duration"]["burst"]["packets"] = json!(13);
+    assert_eq!(
+        read(&all).1.refused,
+        [
+            "flows[0].duration.burst.packets: 13 cannot be divided evenly among its pairs of stations and metric tags"
+        ]
+    );
+    all["flows"][0]["tx_rx"]["device"]["rx_names"] = json!(["s1", "s4"]);
+    assert!(read(&all).1.refused[0].contains("a flow goes from one port to another, not to the same"));
+}
+
+/// A flow with metric tags has a stream for each of the tags' values, which takes the flow's frames in turn.
+#[test]
+fn a_flow_with_metric_tags_has_a_stream_for_each_value() {
+    let flow = json!({
+        "packet": [
+            {"ethernet": {}},
+            {"ipv4": {
+                "src": {"increment": {"start": "10.0.0.1", "count": 3}},
+                "dst": {"values": ["10.1.0.1", "10.2.0.1"],
+                    "metric_tags": [{"name": "net", "offset": 8, "length": 8}]},
+            }},
+            {"udp": {"dst_port": {"values": [80, 443, 80, 53], "metric_tags": [{"name": "port"}]}}},
+        ],
+        "size": {"increment": {"start": 100, "end": 104, "step": 2}},
+        "duration": {"fixed_packets": {"packets": 10}}, "rate": {"pps": 400},
+    });
+    let (all, problems) = read(&config(flow.clone()));
+    assert_eq!(problems.refused, Vec::<String>::new());
+    let placed = &all.flows[0];
+    assert_eq!(placed.flow.tags.names, ["net", "port"]);
+    let values = [["01", "0050"], ["02", "01bb"], ["01", "0050"], ["02", "0035"]];
+    assert_eq!(placed.flow.tags.values, values);
+    let legs = &placed.legs;
+    let streams: Vec<_> =
+        legs.iter().map(|leg| placed.flow.stream("f".into(), leg, GIGABIT).unwrap()).collect();
+    let of = |it: &kpps_tester::Stream| (it.count.unwrap(), it.pps(), it.start.as_micros());
+    let ends: Vec<_> = streams.iter().map(of).collect();
+    assert_eq!(ends, [(3, 100.0, 0), (3, 100.0, 2500), (2, 100.0, 5000), (2, 100.0, 7500)]);
+    // The frames of the streams are those of the flow without tags.
+    let mut plain = flow;
+    for (header, field) in [(1, "ipv4.dst"), (2, "udp.dst_port")] {
+        let (kind, field) = field.split_once('.').unwrap();
+        plain["packet"][header][kind][field].as_object_mut().unwrap().remove("metric_tags");
+    }
+    let whole = stream(plain);
+    for n in 0..60_u64 {
+        let (tag, at) = ((n % 4) as usize, n / 4);
+        assert_eq!(bytes_of_frame(&streams[tag], at), bytes_of_frame(&whole, n), "{n}");
+    }
+    // Tags without values of the flow are refused.
+    let tagged =
+        |field: serde_json::Value| json!({"packet": [{"ethernet": {}}, {"ipv4": field}, {"udp": {}}]});
+    let tag =
+        |tags: serde_json::Value| refused(tagged(json!({"src": {"value": "10.0.0.1", "metric_tags": tags}})));
+    assert_eq!(
+        tag(json!([{"name": "a", "offset": 30, "length": 3}])),
+        ["flows[0].packet[1].ipv4.src.metric_tags[0]: offset 30 and length 3: the field has 32 bits"]
+    );
+    assert_eq!(
+        tag(json!([{"name": "a"}, {"name": "a"}])),
+        ["flows[0].packet: 'a' is the name of two metric tags"]
+    );
+    assert!(
+        refused(tagged(json!({"total_length": {"metric_tags": [{"name": "a"}]}})))[0]
+            .ends_with("a tag needs values that the flow gives")
+    );
+    let many =
+        json!({"src": {"increment": {"start": "10.0.0.1", "count": 2000}, "metric_tags": [{"name": "a"}]}});
+    assert!(refused(tagged(many))[0].contains("repeat after more than 1000 frames"));
+    assert_eq!(
+        refused(
+            json!({"packet": [{"ethernet": {}}, {"vlan": {"tpid": {"metric_tags": [{"name": "a"}]}}}, {"ipv4": {}}, {"udp": {}}]})
+        ),
+        ["flows[0].packet[1].vlan.tpid.metric_tags[0]: a tag of such a field is not supported"]
     );
 }
 
@@ -464,9 +586,11 @@ proptest! {
         for object in read.into_iter().flatten() {
             let all = Configuration::read(&object, &mut problems);
             for placed in &all.flows {
-                let stream = placed.flow.stream([0, 1], GIGABIT);
-                prop_assert!(stream.pps() > 0.0 && stream.pps().is_finite());
-                prop_assert!(placed.flow.sizes().parts()[0].0 >= stream.stack.least());
+                for leg in &placed.legs {
+                    let Some(stream) = placed.flow.stream("f".into(), leg, GIGABIT) else { continue };
+                    prop_assert!(stream.pps() > 0.0 && stream.pps().is_finite());
+                    prop_assert!(placed.flow.sizes().parts()[0].0 >= stream.stack.least());
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Changes of the flows, some of which may be being sent.
 
 use super::member::Member;
+use super::planned::Planned;
 use super::transmitter::Transmitter;
 use crate::rules::{Refusal, Rules};
 use crate::translation::Configuration;
@@ -26,7 +27,7 @@ impl Transmitter {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         let sent = self.members.iter().chain(&self.gone);
         sent.for_each(|member| *counts.entry(member.stream.from).or_default() += 1);
-        for (at, stream) in &planned {
+        for Planned { flow: at, stream, .. } in &planned {
             let member = known.get(stream.name.as_str());
             if member.is_some_and(|member| is_alike(&member.stream, stream)) {
                 continue;
@@ -54,7 +55,7 @@ impl Transmitter {
         let mut going_on = BTreeSet::new();
         if self.is_running() {
             let new: BTreeMap<&str, &Stream> =
-                planned.iter().map(|(_, stream)| (stream.name.as_str(), stream)).collect();
+                planned.iter().map(|it| (it.stream.name.as_str(), &it.stream)).collect();
             let mut stopped = Vec::new();
             for member in &self.members {
                 let new = new.get(member.stream.name.as_str());
@@ -78,27 +79,28 @@ impl Transmitter {
             old.map(|member| (member.stream.name.clone(), member)).collect();
         let mut begins = Vec::new();
         let mut failed = None;
-        for (flow, stream) in planned {
-            let known = old.remove(&stream.name);
+        for planned in planned {
+            let known = old.remove(&planned.stream.name);
+            let stream = planned.stream.clone();
             let member = match known {
                 _ if !self.is_running() => {
-                    let mut member = known.unwrap_or_else(|| Member::new(flow, stream.clone(), 0));
-                    (member.flow, member.stream) = (flow, stream);
+                    let mut member = known.unwrap_or_else(|| Member::new(planned.clone(), 0));
+                    member.become_planned(planned);
                     Ok(member)
                 }
-                None => self.added(flow, stream.clone(), &stream, all),
+                None => self.added(planned, &stream, all),
                 Some(mut member) if is_alike(&member.stream, &stream) => {
                     if let Some(run) = self.run.as_ref().filter(|_| member.stream.pps() != stream.pps()) {
                         run.control().set_pps(member.place, stream.pps());
                     }
-                    (member.flow, member.stream) = (flow, stream);
+                    member.become_planned(planned);
                     Ok(member)
                 }
                 Some(member) => {
                     let rest = member.rest_of(&stream);
                     let goes_on = going_on.contains(&stream.name) && rest.count != Some(0);
                     let sent = if goes_on { rest.clone() } else { stream.clone() };
-                    match self.added(flow, stream, &sent, all) {
+                    match self.added(planned, &sent, all) {
                         Ok(mut new) => {
                             if goes_on {
                                 new.rest = Some(rest);

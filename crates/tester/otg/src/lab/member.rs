@@ -1,14 +1,17 @@
-//! A flow of the configuration, with the stream by which it is sent.
+//! A leg of a flow of the configuration, with the stream by which it is sent.
 
 use super::flow_state::FlowState;
+use super::planned::Planned;
 use kpps_tester::{Stream, StreamNow};
 use std::time::{Duration, Instant};
 
-/// A flow of the configuration.
+/// A leg of a flow.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its index in the configuration.
+    /// The index of the flow in the configuration.
     pub flow: usize,
+    /// The index of the leg.
+    pub leg: usize,
     /// Its stream, as it is planned.
     pub stream: Stream,
     /// Its counts.
@@ -21,9 +24,14 @@ pub struct Member {
 }
 
 impl Member {
-    /// A flow that was never sent.
-    pub fn new(flow: usize, stream: Stream, place: usize) -> Self {
-        Self { flow, stream, state: FlowState::default(), place, rest: None }
+    /// A leg that was never sent.
+    pub fn new(Planned { flow, leg, stream }: Planned, place: usize) -> Self {
+        Self { flow, leg, stream, state: FlowState::default(), place, rest: None }
+    }
+
+    /// The configuration has this stream for it now.
+    pub fn become_planned(&mut self, Planned { flow, leg, stream }: Planned) {
+        (self.flow, self.leg, self.stream) = (flow, leg, stream);
     }
 
     /// Takes the counts of its stream.

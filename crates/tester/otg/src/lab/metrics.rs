@@ -1,11 +1,12 @@
 //! Metrics and states.
 
-use super::flow_state::{FlowState, Totals};
+use super::flow_now::FlowNow;
+use super::flow_state::Totals;
 use super::member::Member;
 use super::{Lab, accepted};
 use crate::problems::Problems;
 use crate::rules::Refusal;
-use crate::translation::{Flow, Node};
+use crate::translation::{Flow, Node, Placed};
 use crate::value::Object;
 use kpps_tester::is_link_up;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,76 +104,104 @@ impl Lab {
     fn flow_metrics(&self, request: &Node<'_>) -> Result<Object, Refusal> {
         let asked = self.flows_asked(request)?;
         let columns: BTreeSet<&str> = request.texts("metric_names").into_iter().collect();
-        let is_running = self.transmitter.is_running();
-        let members = self.transmitter.members.iter();
-        let states: BTreeMap<usize, &Member> = members.map(|member| (member.flow, member)).collect();
+        let mut legs: BTreeMap<usize, Vec<&Member>> = BTreeMap::new();
+        for member in &self.transmitter.members {
+            legs.entry(member.flow).or_default().push(member);
+        }
         let mut all = Vec::new();
         for (at, placed) in self.configuration.flows.iter().enumerate() {
             let flow = &placed.flow;
-            let is_asked = asked.contains(&at);
-            let state = states.get(&at).filter(|_| is_asked && flow.metrics.is_enabled);
-            let Some(member) = state else { continue };
-            let (state, totals) = (&member.state, self.transmitter.totals(member));
-            let port = |at: usize| self.configuration.ports.get(at).map_or("", |port| port.name.as_str());
-            let mut metric = Object::new("FlowMetric")
-                .with("name", flow.name.as_str())
-                .with("port_tx", port(placed.ports[0]))
-                .with("port_rx", port(placed.ports[1]));
-            let mut set = |name: &str, value: crate::value::Value| {
-                if columns.is_empty() || columns.contains(name) {
-                    metric.set(name, value);
+            let is_asked = asked.contains(&at) && flow.metrics.is_enabled;
+            let Some(legs) = legs.get(&at).filter(|_| is_asked) else { continue };
+            let now = FlowNow::of(legs.iter().map(|member| (*member, self.transmitter.totals(member))));
+            let mut metric = Object::new("FlowMetric").with("name", flow.name.as_str());
+            // A flow with several sending or receiving ports has no name for them.
+            for (end, field) in ["port_tx", "port_rx"].into_iter().enumerate() {
+                let ports: BTreeSet<usize> = placed.legs.iter().map(|leg| leg.ports[end]).collect();
+                let only = ports.first().filter(|_| ports.len() == 1);
+                if let Some(port) = only.and_then(|at| self.configuration.ports.get(*at)) {
+                    metric.set(field, port.name.as_str());
                 }
-            };
-            let transmit = match is_running && state.is_active() {
-                true if state.is_paused => "paused",
+            }
+            let transmit = match self.transmitter.is_running() && now.is_active {
+                true if now.is_paused => "paused",
                 true => "started",
                 false => "stopped",
             };
-            set("transmit", transmit.into());
-            let Totals { frames, bytes } = totals;
-            for (way, side) in ["tx", "rx"].into_iter().enumerate() {
-                let pps = state.rates_pps[way];
-                let bytes_per_s = pps * state.mean_bytes;
-                set(&format!("frames_{side}"), frames[way].into());
-                set(&format!("bytes_{side}"), bytes[way].into());
-                set(&format!("frames_{side}_rate"), pps.into());
-                set(&format!("{side}_l1_rate_bps"), (pps * (state.mean_bytes + BETWEEN) * 8.0).into());
-                set(&format!("{side}_rate_bytes"), bytes_per_s.into());
-                set(&format!("{side}_rate_bps"), (bytes_per_s * 8.0).into());
-                set(&format!("{side}_rate_kbps"), (bytes_per_s * 8.0 / 1e3).into());
-                set(&format!("{side}_rate_mbps"), (bytes_per_s * 8.0 / 1e6).into());
+            if columns.is_empty() || columns.contains("transmit") {
+                metric.set("transmit", transmit);
             }
-            self.set_own_metrics(&mut metric, flow, state, totals.frames);
+            set_counts(&mut metric, &now, &columns);
+            self.set_own_metrics(&mut metric, flow, &now);
+            let tagged = self.tagged_metrics(placed, legs, &request.child("tagged_metrics"));
+            if !tagged.is_empty() {
+                metric.set("tagged_metrics", tagged);
+            }
             all.push(metric);
         }
         Ok(Object::new("MetricsResponse").with("choice", "flow_metrics").with("flow_metrics", all))
     }
 
+    /// The metrics of a flow by the values of its tags, as far as the request asks for them.
+    fn tagged_metrics(&self, placed: &Placed, legs: &[&Member], request: &Node<'_>) -> Vec<Object> {
+        let tags = &placed.flow.tags;
+        let is_left_out = request.has("include") && !request.flag("include");
+        if tags.is_empty() || is_left_out {
+            return Vec::new();
+        }
+        let mut groups: BTreeMap<Vec<TagValue<'_>>, Vec<&Member>> = BTreeMap::new();
+        for member in legs {
+            let Some(leg) = placed.legs.get(member.leg) else { continue };
+            let values = tags.values.get(leg.tag).into_iter().flatten();
+            let own =
+                tags.names.iter().zip(values).map(|(name, value)| (name.as_str(), true, value.as_str()));
+            let receiver = self.configuration.ports.get(leg.ports[1]).filter(|_| tags.has_receiver);
+            let receiver = receiver.map(|port| ("rx_name", false, port.name.as_str()));
+            groups.entry(own.chain(receiver).collect()).or_default().push(member);
+        }
+        let filters = request.children("filters");
+        let columns: BTreeSet<&str> = request.texts("metric_names").into_iter().collect();
+        let mut all = Vec::new();
+        for (values, legs) in groups.iter().filter(|(values, _)| filters.iter().all(|it| passes(it, values)))
+        {
+            let now = FlowNow::of(legs.iter().map(|member| (*member, self.transmitter.totals(member))));
+            if now.totals.frames == [0; 2] && !request.flag("include_empty_metrics") {
+                continue;
+            }
+            let tag = |(name, is_hex, value): &TagValue<'_>| {
+                let kind = if *is_hex { "hex" } else { "str" };
+                let value = Object::new("FlowMetricTagValue").with("choice", kind).with(kind, *value);
+                Object::new("FlowMetricTag").with("name", *name).with("value", value)
+            };
+            let tags: Vec<Object> = values.iter().map(tag).collect();
+            let mut metric = Object::new("FlowTaggedMetric").with("tags", tags);
+            set_counts(&mut metric, &now, &columns);
+            self.set_own_metrics(&mut metric, &placed.flow, &now);
+            all.push(metric);
+        }
+        all
+    }
+
     /// The metrics for which the flow asks, or the configuration. A request has no names for these.
-    fn set_own_metrics(
-        &self,
-        metric: &mut Object,
-        flow: &Flow,
-        state: &FlowState,
-        [sent, received]: [u64; 2],
-    ) {
+    fn set_own_metrics(&self, metric: &mut Object, flow: &Flow, now: &FlowNow) {
         let wanted = flow.metrics;
+        let [sent, received] = now.totals.frames;
         let expected = sent as f64 * wanted.expected_ratio;
         let lost = (expected - received as f64).max(0.0);
         if wanted.has_loss && sent > 0 {
             metric.set("loss", lost / expected * 100.0);
         }
         if self.configuration.has_loss_duration && sent > 0 {
-            let expected_pps = state.offered_pps * wanted.expected_ratio;
+            let expected_pps = now.offered_pps * wanted.expected_ratio;
             let ms = Object::new("FlowPacketLossDuration").with("value", lost / expected_pps * 1e3);
             metric.set("packet_loss_duration", ms);
         }
-        if let Some((first, last)) = state.arrivals_ns.filter(|_| wanted.has_timestamps) {
+        if let Some((first, last)) = now.arrivals_ns.filter(|_| wanted.has_timestamps) {
             let mut times = Object::new("MetricTimestamp").with("last_timestamp_ns", last as f64);
             first.into_iter().for_each(|first| times.set("first_timestamp_ns", first as f64));
             metric.set("timestamps", times);
         }
-        if let Some(times) = state.latency.filter(|_| wanted.has_latency) {
+        if let Some(times) = now.latency.filter(|_| wanted.has_latency) {
             let latency = Object::new("MetricLatency")
                 .with("minimum_ns", times.min as f64)
                 .with("maximum_ns", times.max as f64)
@@ -215,6 +244,45 @@ impl Lab {
             }
         }
         Ok(Object::new("StatesResponse").with("choice", choice).with(choice, all))
+    }
+}
+
+/// The value of a tag: the tag's name, whether the value is hexadecimal, and the value.
+type TagValue<'t> = (&'t str, bool, &'t str);
+
+/// Whether a filter of a request lets these values of tags through: its tag has one of its values, if it has
+/// any.
+fn passes(filter: &Node<'_>, values: &[TagValue<'_>]) -> bool {
+    let (name, wanted) = (filter.text("name").unwrap_or_default(), filter.texts("values"));
+    let number = |text: &str| u128::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    let is_one_of = |(_, is_hex, value): &TagValue<'_>| {
+        let is_same = |text: &&str| match is_hex {
+            true => number(text).is_some_and(|wanted| Some(wanted) == number(value)),
+            false => text == value,
+        };
+        wanted.is_empty() || wanted.iter().any(is_same)
+    };
+    values.iter().find(|value| value.0 == name).is_some_and(is_one_of)
+}
+
+/// Sets the frames and bytes of a metric, and their rates, if these columns are asked for.
+fn set_counts(metric: &mut Object, now: &FlowNow, columns: &BTreeSet<&str>) {
+    let mut set = |name: &str, value: crate::value::Value| {
+        if columns.is_empty() || columns.contains(name) {
+            metric.set(name, value);
+        }
+    };
+    let Totals { frames, bytes } = now.totals;
+    for (way, side) in ["tx", "rx"].into_iter().enumerate() {
+        let (pps, bytes_per_s) = (now.rates_pps[way], now.byte_rates[way]);
+        set(&format!("frames_{side}"), frames[way].into());
+        set(&format!("bytes_{side}"), bytes[way].into());
+        set(&format!("frames_{side}_rate"), pps.into());
+        set(&format!("{side}_l1_rate_bps"), ((bytes_per_s + pps * BETWEEN) * 8.0).into());
+        set(&format!("{side}_rate_bytes"), bytes_per_s.into());
+        set(&format!("{side}_rate_bps"), (bytes_per_s * 8.0).into());
+        set(&format!("{side}_rate_kbps"), (bytes_per_s * 8.0 / 1e3).into());
+        set(&format!("{side}_rate_mbps"), (bytes_per_s * 8.0 / 1e6).into());
     }
 }
 

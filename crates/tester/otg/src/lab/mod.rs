@@ -2,6 +2,7 @@
 //! their transport.
 
 mod changes;
+mod flow_now;
 mod flow_state;
 mod member;
 mod metrics;

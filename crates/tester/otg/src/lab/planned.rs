@@ -1,7 +1,7 @@
 //! The streams of the flows of a configuration.
 
 use crate::rules::{Refusal, Rules};
-use crate::translation::{Configuration, Placed, seconds};
+use crate::translation::{Configuration, Leg, Placed, seconds};
 use kpps_frames::rate::GIGABIT;
 use kpps_ports::Error;
 use kpps_tester::Stream;
@@ -21,6 +21,17 @@ pub struct PortLimits {
     pub longest: Option<usize>,
 }
 
+/// A stream of a flow.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The index of the flow in the configuration.
+    pub flow: usize,
+    /// The index of its leg.
+    pub leg: usize,
+    /// The stream.
+    pub stream: Stream,
+}
+
 impl Limits {
     /// The limits of a port.
     pub fn of(&self, port: usize) -> PortLimits {
@@ -32,20 +43,32 @@ impl Limits {
         ports.iter().filter_map(|port| self.of(*port).speed_mbps).min()
     }
 
-    /// The flows of a configuration, by their indices, with their streams.
+    /// The streams of the flows of a configuration.
     ///
     /// # Errors
     /// The flows ask for too much.
-    pub fn planned(&self, all: &Configuration, rules: &Rules) -> Result<Vec<(usize, Stream)>, Refusal> {
-        let stream = |(at, placed): (usize, &Placed)| {
-            let bits_per_s =
-                self.slowest_mbps(&placed.ports).map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
-            (at, placed.flow.stream(placed.ports, bits_per_s))
-        };
-        let mut streams: Vec<(usize, Stream)> = all.flows.iter().enumerate().map(stream).collect();
-        (0..all.ports.len()).for_each(|port| stagger(&mut streams, port));
+    pub fn planned(&self, all: &Configuration, rules: &Rules) -> Result<Vec<Planned>, Refusal> {
         let name = |port: usize| all.ports.get(port).map_or("", |port| port.name.as_str());
-        for (at, stream) in &streams {
+        let stream = |placed: &Placed, leg: &Leg| {
+            let bits_per_s =
+                self.slowest_mbps(&leg.ports).map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
+            placed.flow.stream(name_of_leg(placed, leg, &name), leg, bits_per_s)
+        };
+        let mut streams = Vec::new();
+        for (flow, placed) in all.flows.iter().enumerate() {
+            for (leg, its) in placed.legs.iter().enumerate() {
+                streams.extend(stream(placed, its).map(|stream| Planned { flow, leg, stream }));
+            }
+        }
+        let mut names = BTreeSet::new();
+        if let Some(Planned { flow: at, stream, .. }) =
+            streams.iter().find(|planned| !names.insert(planned.stream.name.as_str()))
+        {
+            let why = format!("its frames between two ports are '{}', the name of another flow", stream.name);
+            return Err(Refusal::wrong(format!("flows[{at}].name: {why}")));
+        }
+        (0..all.ports.len()).for_each(|port| stagger(&mut streams, port));
+        for Planned { flow: at, stream, .. } in &streams {
             if seconds(stream).is_some_and(|s| s > rules.max_duration.as_secs_f64()) {
                 return Err(Refusal::wrong(format!(
                     "flows[{at}].duration: the flow lasts longer than {} s, the limit of this server",
@@ -57,10 +80,10 @@ impl Limits {
             Error::check_longest(&ends, longest, stream.longest())
                 .map_err(|why| Refusal::wrong(format!("flows[{at}].size: {why}")))?;
         }
-        let directions: BTreeSet<_> = streams.iter().map(|(_, stream)| (stream.from, stream.to)).collect();
+        let directions: BTreeSet<_> = streams.iter().map(|it| (it.stream.from, it.stream.to)).collect();
         for port in directions.iter().map(|direction| direction.0).collect::<BTreeSet<_>>() {
             let of_port: Vec<&Stream> =
-                streams.iter().map(|(_, stream)| stream).filter(|stream| stream.from == port).collect();
+                streams.iter().map(|it| &it.stream).filter(|stream| stream.from == port).collect();
             let pps: f64 = of_port.iter().map(|stream| stream.pps()).sum();
             let name = name(port);
             if pps > rules.max_pps {
@@ -73,12 +96,31 @@ impl Limits {
         }
         for (from, to) in directions {
             let is_its = |stream: &&Stream| (stream.from, stream.to) == (from, to);
-            let of_direction: Vec<&Stream> =
-                streams.iter().map(|(_, stream)| stream).filter(is_its).collect();
+            let of_direction: Vec<&Stream> = streams.iter().map(|it| &it.stream).filter(is_its).collect();
             let end = format!(" to {}", name(to));
             check_speed((from, name(from)), &end, &of_direction, self.slowest_mbps(&[from, to]))?;
         }
         Ok(streams)
+    }
+}
+
+/// The name of the stream of a leg: that of the flow, with the names of both ports if the flow has several,
+/// and with the number of its tag if it has several of these.
+fn name_of_leg<'n>(placed: &Placed, leg: &Leg, port: &impl Fn(usize) -> &'n str) -> String {
+    let (name, tags, [from, to]) = (&placed.flow.name, placed.flow.tags.values.len(), leg.ports.map(port));
+    let mut parts = Vec::new();
+    if leg.is_back {
+        parts.push("back".to_owned());
+    }
+    if placed.legs.iter().any(|other| (other.ports, other.is_back) != (leg.ports, leg.is_back)) {
+        parts.push(format!("{from} to {to}"));
+    }
+    if tags > 1 {
+        parts.push(format!("{} of {tags}", leg.tag + 1));
+    }
+    match parts.is_empty() {
+        true => name.clone(),
+        false => format!("{name} ({})", parts.join(", ")),
     }
 }
 
@@ -104,9 +146,9 @@ const BEGINNING: Duration = Duration::from_millis(50);
 
 /// The streams from a port begin one after the other, in the order of the flows: streams of one rate are no
 /// burst then.
-fn stagger(streams: &mut [(usize, Stream)], port: usize) {
+fn stagger(streams: &mut [Planned], port: usize) {
     let mut all: Vec<&mut Stream> =
-        streams.iter_mut().map(|(_, stream)| stream).filter(|stream| stream.from == port).collect();
+        streams.iter_mut().map(|it| &mut it.stream).filter(|stream| stream.from == port).collect();
     let pps: f64 = all.iter().map(|stream| stream.pps()).sum();
     let step_s = (1.0 / pps.max(f64::MIN_POSITIVE)).min(BEGINNING.as_secs_f64() / all.len().max(1) as f64);
     for (place, stream) in all.iter_mut().enumerate() {

@@ -14,8 +14,13 @@ use std::net::IpAddr;
 pub type Router = (usize, Vec<u16>, IpAddr);
 
 /// The router of a station.
-pub fn router_of(station: &Station) -> Option<Router> {
+fn router_of(station: &Station) -> Option<Router> {
     Some((station.port, station.tags.ids().collect(), station.ip?.1))
+}
+
+/// The router that the frames from a station to another one need.
+pub fn router_between([from, to]: &[Station; 2]) -> Option<Router> {
+    router_of(from).filter(|_| !from.reaches(to))
 }
 
 /// The stations at the ports of a configuration.
@@ -107,6 +112,7 @@ impl Stations {
     pub fn address(&self, ends: &[[Station; 2]], stack: &mut Stack) -> Result<(), String> {
         let next_hop = |[from, to]: &[Station; 2]| match from.ip {
             None => Ok(to.mac),
+            Some(_) if from.reaches(to) => Ok(to.mac),
             Some((ip, router)) => match self.router(from) {
                 Some((_, mac)) => Ok(mac),
                 None => Err(format!("the router {router} of {ip} does not answer")),

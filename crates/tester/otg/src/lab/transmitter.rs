@@ -2,12 +2,12 @@
 
 use super::flow_state::{FlowState, Totals};
 use super::member::Member;
-use super::planned::{Limits, PortLimits};
+use super::planned::{Limits, Planned, PortLimits};
 use super::report;
 use super::run::{Done, Results, Run};
-use super::stations::{Stations, router_of};
+use super::stations::{Stations, router_between};
 use crate::rules::{Refusal, Rules};
-use crate::translation::{Configuration, Port};
+use crate::translation::{Configuration, Leg, Port};
 use kpps_documents::detail::DetailedTrial;
 use kpps_ports::Spec;
 use kpps_ports::port::ready;
@@ -62,7 +62,7 @@ impl Transmitter {
             transmitter.tester = Some(transmitter.open_ports(all, rules)?);
         }
         let planned = transmitter.limits.planned(all, rules)?.into_iter();
-        transmitter.members = planned.map(|(flow, stream)| Member::new(flow, stream, 0)).collect();
+        transmitter.members = planned.map(|planned| Member::new(planned, 0)).collect();
         Ok(transmitter)
     }
 
@@ -119,15 +119,15 @@ impl Transmitter {
     ) -> Result<Vec<Stream>, Refusal> {
         let mut wanted = BTreeSet::new();
         for member in &self.members {
-            let ends = all.flows.get(member.flow).map(|placed| placed.stations.iter());
-            wanted.extend(ends.into_iter().flatten().filter_map(|[from, _]| router_of(from)));
+            let ends = leg_of(member.flow, member.leg, all).map(|leg| leg.stations.iter());
+            wanted.extend(ends.into_iter().flatten().filter_map(router_between));
         }
         self.stations.resolve(tester, |router| wanted.contains(router))?;
         self.silent.clear();
         let mut streams = Vec::new();
         for (place, member) in self.members.iter().enumerate() {
             let mut stream = member.stream.clone();
-            if let Err(why) = self.address(member.flow, &mut stream, all) {
+            if let Err(why) = self.address((member.flow, member.leg), &mut stream, all) {
                 self.silent.insert(place, why);
             }
             streams.push(stream);
@@ -140,19 +140,19 @@ impl Transmitter {
         Ok(streams)
     }
 
-    /// Gives a stream of a flow the addresses of its stations.
+    /// Gives the stream of a flow's leg the addresses of its stations.
     ///
     /// # Errors
     /// A router that has not answered, in words.
     pub(super) fn address(
         &self,
-        flow: usize,
+        (flow, leg): (usize, usize),
         stream: &mut Stream,
         all: &Configuration,
     ) -> Result<(), String> {
-        let placed = all.flows.get(flow).filter(|placed| !placed.stations.is_empty());
-        let Some(placed) = placed else { return Ok(()) };
-        let addressed = self.stations.address(&placed.stations, &mut stream.stack);
+        let leg = leg_of(flow, leg, all).filter(|leg| !leg.stations.is_empty());
+        let Some(leg) = leg else { return Ok(()) };
+        let addressed = self.stations.address(&leg.stations, &mut stream.stack);
         addressed.map_err(|why| format!("flows[{flow}]: {why}"))
     }
 
@@ -200,7 +200,14 @@ impl Transmitter {
     ) -> Result<(), Refusal> {
         self.sample();
         let is_idle = self.run.is_none();
-        let chosen = self.chosen(flows, |state| is_idle || !state.is_active() || state.is_paused);
+        // A flow goes on if one of its legs sends.
+        let sends = |member: &&Member| member.state.is_active() && !member.state.is_paused;
+        let going_on: BTreeSet<usize> = match is_idle {
+            true => BTreeSet::new(),
+            false => self.members.iter().filter(sends).map(|member| member.flow).collect(),
+        };
+        let others = flows.difference(&going_on).copied().collect();
+        let chosen = self.chosen(&others, |_| true);
         if chosen.is_empty() {
             return Ok(());
         }
@@ -263,18 +270,17 @@ impl Transmitter {
     /// A member whose stream is added to the transmission, as it is sent there.
     pub(super) fn added(
         &mut self,
-        flow: usize,
-        planned: Stream,
+        planned: Planned,
         sent: &Stream,
         all: &Configuration,
     ) -> Result<Member, Refusal> {
-        let mut sent = sent.clone();
-        let silent = self.address(flow, &mut sent, all);
-        let Some(run) = &self.run else { return Ok(Member::new(flow, planned, 0)) };
+        let (mut sent, flow) = (sent.clone(), planned.flow);
+        let silent = self.address((flow, planned.leg), &mut sent, all);
+        let Some(run) = &self.run else { return Ok(Member::new(planned, 0)) };
         let place =
             run.control().add(&sent).map_err(|why| Refusal::failed(format!("flows[{flow}]: {why}")))?;
         self.silent.extend(silent.err().map(|why| (place, why)));
-        Ok(Member::new(flow, planned, place))
+        Ok(Member::new(planned, place))
     }
 
     /// The frames of a member's stream are no longer those of a flow, or are earlier frames of the flow with
@@ -298,8 +304,8 @@ impl Transmitter {
     /// Replaces the stream of a member in the transmission by the planned one, if it was only its rest.
     fn make_whole(&mut self, at: usize, all: &Configuration) -> Result<(), Refusal> {
         let Some(member) = self.members.get(at).filter(|member| member.rest.is_some()) else { return Ok(()) };
-        let (flow, stream) = (member.flow, member.stream.clone());
-        let new = self.added(flow, stream.clone(), &stream, all)?;
+        let (flow, leg, stream) = (member.flow, member.leg, member.stream.clone());
+        let new = self.added(Planned { flow, leg, stream: stream.clone() }, &stream, all)?;
         if let Some(member) = self.members.get_mut(at) {
             let old = std::mem::replace(member, new);
             self.retire(old, true);
@@ -486,6 +492,11 @@ impl Transmitter {
         self.tester = Some(tester);
         resolved
     }
+}
+
+/// A leg of a flow.
+fn leg_of(flow: usize, leg: usize, all: &Configuration) -> Option<&Leg> {
+    all.flows.get(flow)?.legs.get(leg)
 }
 
 /// The addresses of ports that have no stations.

@@ -39,6 +39,8 @@ pub struct Address {
     pub name: String,
     /// The address.
     pub ip: IpAddr,
+    /// The bits of the address that all stations of its network have.
+    pub prefix: u8,
     /// The router of the station.
     pub gateway: IpAddr,
     /// The router's address on the link, if it is not resolved.
@@ -56,11 +58,30 @@ pub struct Station {
     pub tags: Tags,
     /// Its IP address and its router.
     pub ip: Option<(IpAddr, IpAddr)>,
+    /// The bits of the address that all stations of its network have.
+    pub prefix: u8,
     /// The router's address on the link, if it is not resolved.
     pub gateway_mac: Option<Mac>,
 }
 
 impl Station {
+    /// Whether its frames go to another station without a router: both are in one VLAN, and the other one's
+    /// address is in its network (RFC 1122, 3.3.1.1). A router whose address on the link is given has them in
+    /// any case.
+    pub fn reaches(&self, other: &Self) -> bool {
+        if self.gateway_mac.is_some() {
+            return false;
+        }
+        let Some(((own, _), (ip, _))) = self.ip.zip(other.ip) else { return false };
+        // The first bits of an address, behind each other at the top.
+        let network = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,
+            IpAddr::V6(ip) => u128::from(ip),
+        };
+        let differing = (network(own) ^ network(ip)).leading_zeros();
+        own.is_ipv4() == ip.is_ipv4() && self.tags == other.tags && differing >= self.prefix.into()
+    }
+
     /// The same for the tester, which answers questions for it; `None` without an address.
     pub fn answering(&self) -> Option<neighbours::Station> {
         let ips = Addresses::from(self.ip?.0, 1);
@@ -110,6 +131,7 @@ impl Device {
             mac: self.mac,
             tags: self.tags,
             ip: address.map(|address| (address.ip, address.gateway)),
+            prefix: address.map_or(0, |address| address.prefix),
             gateway_mac: address.and_then(|address| address.gateway_mac),
         };
         match self.addresses.is_empty() {
@@ -199,23 +221,25 @@ fn address(node: &Node<'_>, is_v4: bool) -> Result<Address, Bad> {
         "value" => Some(mac(&router, "value")?),
         _ => None,
     };
+    let (usual, width) = if is_v4 { (24, 32) } else { (64, 128) };
     Ok(Address {
         name: node.needed("name")?.to_owned(),
         ip: ip("address")?,
+        prefix: match node.uint("prefix").unwrap_or(usual) {
+            bits if (1..=width).contains(&bits) => bits as u8,
+            bits => return Err(node.bad_at("prefix", format!("{bits}: give 1 to {width}"))),
+        },
         gateway: ip("gateway")?,
         gateway_mac,
     })
 }
 
-/// The ends of a flow between stations: one pair for each sender and receiver that it connects. All senders
-/// are at one port, and all receivers. `is_v6`: whether its packets are of IPv6, if they are of IP.
+/// The ends of a flow between stations: one pair for each sender and receiver that it connects. `is_v6`:
+/// whether its packets are of IPv6, if they are of IP.
 ///
 /// # Errors
 /// The place and what is wrong.
 pub fn ends(node: &Node<'_>, names: &Names, is_v6: Option<bool>) -> Result<Vec<[Station; 2]>, Bad> {
-    if node.flag("bidirectional") {
-        return Err(node.bad_at("bidirectional", "not supported: give a flow for each direction"));
-    }
     let named = |field: &str| {
         let end = |name: &str| {
             names.end(name, is_v6).ok_or_else(|| {
@@ -223,12 +247,9 @@ pub fn ends(node: &Node<'_>, names: &Names, is_v6: Option<bool>) -> Result<Vec<[
             })
         };
         let found: Vec<Station> = node.texts(field).into_iter().map(end).collect::<Result<_, _>>()?;
-        let first = found.first().ok_or_else(|| node.bad_at(field, "it is missing"))?;
-        match found.iter().find(|other| other.port != first.port) {
-            Some(_) => {
-                Err(node.bad_at(field, "its stations are at different ports: give a flow for each port"))
-            }
-            None => Ok(found),
+        match found.is_empty() {
+            true => Err(node.bad_at(field, "it is missing")),
+            false => Ok(found),
         }
     };
     let (from, to) = (named("tx_names")?, named("rx_names")?);

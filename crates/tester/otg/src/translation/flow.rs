@@ -1,7 +1,10 @@
 //! Flows: their frames, rates and times.
 
 use super::headers::{stack, with_udp_checksum};
+use super::legs::Leg;
 use super::node::{Bad, Node};
+use super::tags::Tags;
+use kpps_frames::arithmetic::common_divisor;
 use kpps_frames::stack::{BadStack, Stack};
 use kpps_frames::{Mix, Size, rate};
 use kpps_methods::units::RateSpec;
@@ -15,6 +18,8 @@ const GAP_BYTES: u64 = 12;
 const WEIGHT_SCALE: f64 = 100.0;
 /// The most frames after which the sizes of a flow repeat.
 const MOST_SIZES: u64 = 200_000;
+/// The most sizes of the streams of a flow with metric tags together.
+const MOST_TAGGED_SIZES: u64 = 1 << 18;
 /// The longest delay or duration.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -23,8 +28,12 @@ const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 pub struct Flow {
     /// Its name.
     pub name: String,
+    /// Its metric tags.
+    pub tags: Tags,
     stack: Stack,
     sizes: Mix,
+    /// The frames of each leg with tags, by the number of its tag.
+    of_tags: Vec<(Stack, Mix)>,
     load: RateSpec,
     length: Length,
     start: Pause,
@@ -99,8 +108,11 @@ impl Flow {
         }
         let (length, start) = length(&node.child("duration"))?;
         let metrics = node.child("metrics");
+        let tags = Tags::read(node)?;
         Ok(Self {
             name: node.needed("name")?.to_owned(),
+            of_tags: of_tags(node, &tags, (&stack, &sizes))?,
+            tags,
             stack,
             sizes,
             load: load(&node.child("rate"))?,
@@ -116,6 +128,11 @@ impl Flow {
         })
     }
 
+    /// The number of values of header fields that it keeps in memory.
+    pub fn listed(&self) -> usize {
+        self.stack.listed() + self.of_tags.iter().map(|(stack, _)| stack.listed()).sum::<usize>()
+    }
+
     /// Its sizes.
     pub fn sizes(&self) -> &Mix {
         &self.sizes
@@ -128,20 +145,42 @@ impl Flow {
     pub fn updated(mut self, node: &Node<'_>, property: &str) -> Result<Self, Bad> {
         match property {
             "rate" => self.load = load(&node.child("rate"))?,
-            _ => (self.sizes, _) = sizes_for(node, &self.stack)?,
+            _ => {
+                (self.sizes, _) = sizes_for(node, &self.stack)?;
+                self.of_tags = of_tags(node, &self.tags, (&self.stack, &self.sizes))?;
+            }
         }
         Ok(self)
     }
 
-    /// Its stream from one port to another, on a link of this speed in bit/s.
-    pub fn stream(&self, [from, to]: [usize; 2], bits_per_s: u64) -> Stream {
+    /// Refuses a flow whose bursts cannot be divided among these legs.
+    ///
+    /// # Errors
+    /// The place and what is wrong.
+    pub fn check_legs(&self, node: &Node<'_>, legs: &[Leg]) -> Result<(), Bad> {
+        let Length::Bursts(frames, ..) = self.length else { return Ok(()) };
+        match legs.iter().all(|leg| leg.divides(frames)) {
+            true => Ok(()),
+            false => Err(node.child("duration").child("burst").bad_at(
+                "packets",
+                format!("{frames} cannot be divided evenly among its pairs of stations and metric tags"),
+            )),
+        }
+    }
+
+    /// Its stream of this name on a leg, on a link of this speed in bit/s. The rate of a flow, its frames and
+    /// its bursts are those of all legs of a direction together. `None`: the leg has no frame.
+    pub fn stream(&self, name: String, leg: &Leg, bits_per_s: u64) -> Option<Stream> {
+        let [from, to] = leg.ports;
         let line_pps = self.sizes.line_rate_pps(bits_per_s);
-        let pps = self.load.pps(line_pps, self.sizes.mean_bytes_with_fcs());
+        let all_pps = self.load.pps(line_pps, self.sizes.mean_bytes_with_fcs());
+        let pps = all_pps * leg.share();
         let (mut shape, mut load_pps, mut duration, mut count) = (Shape::Constant, pps, None, None);
         match self.length {
-            Length::Frames(frames) => count = Some(frames),
+            Length::Frames(frames) => count = Some(leg.frames(frames)),
             Length::Time(time) => duration = Some(time),
             Length::Bursts(frames, pause, bursts) => {
+                let frames = leg.frames(frames);
                 let gap = Duration::try_from_secs_f64(1.0 / pps).unwrap_or(LONGEST);
                 shape = Shape::SpacedBursts(frames, gap);
                 // The mean rate of bursts that take their time at the flow's rate, and the pauses.
@@ -150,21 +189,47 @@ impl Flow {
             }
             Length::Endless => {}
         }
-        Stream {
-            name: self.name.clone(),
+        let turn_s = leg.first_turn() as f64 / all_pps;
+        let start_s = self.start.seconds(bits_per_s) + turn_s;
+        let (stack, sizes) = match self.of_tags.get(leg.tag) {
+            Some((stack, sizes)) => (stack, sizes),
+            None => (&self.stack, &self.sizes),
+        };
+        let stream = Stream {
+            name,
             from,
             to,
-            stack: self.stack.clone(),
-            sizes: self.sizes.clone(),
+            stack: stack.clone(),
+            sizes: sizes.clone(),
             load: RateSpec::Pps(load_pps),
             shape,
-            start: Duration::try_from_secs_f64(self.start.seconds(bits_per_s)).unwrap_or(LONGEST),
+            start: Duration::try_from_secs_f64(start_s).unwrap_or(LONGEST),
             phase: 0.0,
             probe: false,
             duration,
             count,
-        }
+        };
+        (count != Some(0)).then_some(stream)
     }
+}
+
+/// The frames of each leg of a flow with tags; none if the values of its tags do not change.
+fn of_tags(node: &Node<'_>, tags: &Tags, (stack, sizes): (&Stack, &Mix)) -> Result<Vec<(Stack, Mix)>, Bad> {
+    let turns = tags.values.len();
+    if turns <= 1 {
+        return Ok(Vec::new());
+    }
+    let period: u64 = sizes.parts().iter().map(|part| u64::from(part.1)).sum();
+    if sizes.only().is_none() && period * turns as u64 > MOST_TAGGED_SIZES {
+        return Err(node.bad_at("size", "its sizes repeat after too many frames for metric tags"));
+    }
+    let leg = |tag: usize| {
+        let its = stack.every(tag as u64, turns as u64);
+        let its =
+            its.ok_or_else(|| node.bad_at("packet", "its fields have too many values for metric tags"))?;
+        Ok((its, sizes.every(tag, turns)))
+    };
+    (0..turns).map(leg).collect()
 }
 
 /// Bytes of the first `frames` frames of these sizes, with FCS.
@@ -296,7 +361,7 @@ fn weighted(node: &Node<'_>, size: &dyn Fn(u64, &Node<'_>, &str) -> Result<Size,
     };
     let weights: Vec<u64> =
         pairs.iter().map(|(_, weight)| ((weight * WEIGHT_SCALE).round() as u64).max(1)).collect();
-    let divisor = weights.iter().fold(0, |a, b| gcd(a, *b)).max(1);
+    let divisor = weights.iter().fold(0, |a, b| common_divisor(a, *b)).max(1);
     let total: u64 = weights.iter().map(|weight| weight / divisor).sum();
     if total > MOST_SIZES {
         return Err(node.bad(format!("the weights together are above {MOST_SIZES} hundredths")));
@@ -306,14 +371,6 @@ fn weighted(node: &Node<'_>, size: &dyn Fn(u64, &Node<'_>, &str) -> Result<Size,
         .zip(&weights)
         .flat_map(|((size, _), weight)| std::iter::repeat_n(*size, (weight / divisor) as usize));
     Mix::of_frames(name, frames).ok_or_else(|| node.bad("there is no size"))
-}
-
-const fn gcd(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    x
 }
 
 /// The rate of a flow. Bits are those of layer 1: the models' least rate of 672 bit/s is one smallest frame

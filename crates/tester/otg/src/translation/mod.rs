@@ -4,19 +4,21 @@
 mod devices;
 mod flow;
 mod headers;
+mod legs;
 mod node;
 mod patterns;
+mod tags;
 
 use devices::Names;
 pub use devices::{Device, Station};
 pub use flow::{Flow, bytes_of, seconds};
+pub use legs::Leg;
 pub use node::{Bad, Node};
 
 use crate::problems::Problems;
 use crate::value::Object;
 use kpps_tester::{MOST_STREAMS, MOST_STREAMS_OF_TRIAL};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The most ports of a configuration: each has a network of the benchmark networks.
 const MOST_PORTS: usize = 500;
@@ -24,6 +26,8 @@ const MOST_PORTS: usize = 500;
 const MOST_DEVICES: usize = 1000;
 /// The most pairs of stations that flows connect.
 const MOST_PAIRS: usize = 1 << 18;
+/// The most values of header fields of all flows together that are kept in memory.
+const MOST_VALUES: usize = 1 << 23;
 /// The most addresses of all devices together: a port looks for each question through all of its stations.
 const MOST_STATIONS: usize = 10_000;
 
@@ -37,7 +41,7 @@ pub struct Configuration {
     names: Names,
     /// The ports whose frames can be captured.
     pub captures: Vec<Capture>,
-    /// The flows, each between two of the ports.
+    /// The flows.
     pub flows: Vec<Placed>,
     /// Whether metrics of flows have the time for which frames were lost.
     pub has_loss_duration: bool,
@@ -63,15 +67,33 @@ pub struct Capture {
     pub is_pcapng: bool,
 }
 
-/// A flow between two ports.
+/// A flow with its ends.
 #[derive(Clone, Debug)]
 pub struct Placed {
     /// The flow.
     pub flow: Flow,
-    /// The indices of the sending and the receiving port.
-    pub ports: [usize; 2],
-    /// The stations at both ends, if the flow is between stations: its frames take turns of these pairs.
-    pub stations: Arc<[[Station; 2]]>,
+    /// Its legs, at least one.
+    pub legs: Vec<Leg>,
+}
+
+impl Placed {
+    /// A flow with these legs, each of them divided by the flow's metric tags.
+    fn read(node: &Node<'_>, flow: Flow, legs: &[Leg]) -> Result<Self, Bad> {
+        let tags = flow.tags.values.len().max(1);
+        if legs.len().saturating_mul(tags) > MOST_STREAMS {
+            return Err(
+                node.bad(format!("its ports and metric tags make more than {MOST_STREAMS} streams of it"))
+            );
+        }
+        let legs: Vec<Leg> = legs.iter().flat_map(|leg| leg.tagged(tags)).collect();
+        flow.check_legs(node, &legs)?;
+        Ok(Self { flow, legs })
+    }
+
+    /// The number of pairs of stations that it connects.
+    fn pairs(&self) -> usize {
+        self.legs.iter().map(|leg| leg.stations.len()).sum()
+    }
 }
 
 impl Configuration {
@@ -127,8 +149,10 @@ impl Configuration {
     pub fn append(&mut self, flows: &[Node<'_>], problems: &mut Problems) {
         let mut names: BTreeSet<String> = self.flows.iter().map(|it| it.flow.name.clone()).collect();
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        self.flows.iter().for_each(|flow| *counts.entry(flow.ports[0]).or_default() += 1);
-        let mut pairs: usize = self.flows.iter().map(|flow| flow.stations.len()).sum();
+        let legs = self.flows.iter().flat_map(|placed| &placed.legs);
+        legs.for_each(|leg| *counts.entry(leg.ports[0]).or_default() += 1);
+        let mut pairs: usize = self.flows.iter().map(Placed::pairs).sum();
+        let mut values: usize = self.flows.iter().map(|placed| placed.flow.listed()).sum();
         for node in flows {
             let placed = self.place(node, problems).and_then(|placed| {
                 if !names.insert(placed.flow.name.clone()) {
@@ -136,17 +160,24 @@ impl Configuration {
                         node.bad_at("name", format!("'{}' is the name of two flows", placed.flow.name))
                     );
                 }
-                let [from, _] = placed.ports;
-                let count = counts.entry(from).or_default();
-                *count += 1;
-                if *count > MOST_STREAMS {
-                    let name = self.ports.get(from).map_or("", |port| port.name.as_str());
-                    return Err(node.bad(format!("there are more than {MOST_STREAMS} flows from {name}")));
+                for leg in &placed.legs {
+                    let [from, _] = leg.ports;
+                    let count = counts.entry(from).or_default();
+                    *count += 1;
+                    if *count > MOST_STREAMS {
+                        let name = self.ports.get(from).map_or("", |port| port.name.as_str());
+                        return Err(node.bad(format!("there are more than {MOST_STREAMS} flows from {name}")));
+                    }
                 }
-                if names.len() > MOST_STREAMS_OF_TRIAL {
+                if counts.values().sum::<usize>() > MOST_STREAMS_OF_TRIAL {
                     return Err(node.bad(format!("there are more than {MOST_STREAMS_OF_TRIAL} flows")));
                 }
-                pairs += placed.stations.len();
+                values += placed.flow.listed();
+                if values > MOST_VALUES {
+                    let why = format!("the flows have more than {MOST_VALUES} values of header fields");
+                    return Err(node.bad_at("packet", why));
+                }
+                pairs += placed.pairs();
                 if pairs > MOST_PAIRS {
                     return Err(
                         node.bad(format!("the flows connect more than {MOST_PAIRS} pairs of stations"))
@@ -157,6 +188,9 @@ impl Configuration {
             match placed {
                 Ok(placed) => self.flows.push(placed),
                 Err(bad) => problems.wrong(bad.0),
+            }
+            if values > MOST_VALUES {
+                return;
             }
         }
     }
@@ -171,11 +205,14 @@ impl Configuration {
         let choice = tx_rx.choice("port")?;
         let ends = tx_rx.child(choice);
         if choice == "device" {
-            let stations = devices::ends(&ends, &self.names, is_v6(node))?;
-            let Some([from, to]) = stations.first() else { return Err(ends.bad("it has no stations")) };
-            let ports = [from.port, to.port];
-            different(&ends, ports)?;
-            return Ok(Placed { flow, ports, stations: stations.into() });
+            let pairs = devices::ends(&ends, &self.names, is_v6(node))?;
+            let mut legs = Leg::of_pairs(&pairs, false);
+            if ends.flag("bidirectional") {
+                let back: Vec<[Station; 2]> = pairs.iter().map(|[from, to]| [*to, *from]).collect();
+                legs.extend(Leg::of_pairs(&back, true));
+            }
+            legs.iter().try_for_each(|leg| different(&ends, leg.ports))?;
+            return Placed::read(node, flow, &legs);
         }
         let port = |field: &str, name: &str| {
             self.port(name).ok_or_else(|| ends.bad_at(field, format!("there is no port '{name}'")))
@@ -195,7 +232,7 @@ impl Configuration {
         };
         let ports = [port("tx_name", from)?, to];
         different(&ends, ports)?;
-        Ok(Placed { flow, ports, stations: Arc::default() })
+        Placed::read(node, flow, &[Leg::only(ports)])
     }
 
     /// Changes the rates or sizes of flows.

@@ -26,6 +26,11 @@ impl<'o> Node<'o> {
         Self { object: Some(object), path: String::new() }
     }
 
+    /// Its place in the configuration.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Whether the configuration has this message.
     pub fn is_present(&self) -> bool {
         self.object.is_some()
@@ -78,6 +83,21 @@ impl<'o> Node<'o> {
             _ => None,
         };
         values.iter().enumerate().filter_map(child).collect()
+    }
+
+    /// The messages of all lists with this name, in this message and in those within it.
+    pub fn descendants(&self, field: &str) -> Vec<Self> {
+        let mut all = self.children(field);
+        for (inner, value) in self.object.iter().flat_map(|object| &object.fields) {
+            match value {
+                Value::Object(_) => all.extend(self.child(inner.name).descendants(field)),
+                Value::List(_) if inner.name != field => {
+                    all.extend(self.children(inner.name).iter().flat_map(|child| child.descendants(field)));
+                }
+                _ => {}
+            }
+        }
+        all
     }
 
     /// A text.

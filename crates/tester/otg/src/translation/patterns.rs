@@ -1,6 +1,7 @@
 //! The values of header fields.
 
 use super::node::{Bad, Node};
+use kpps_frames::arithmetic::common_multiple;
 use kpps_frames::pattern::{Format, MOST_VALUES, Pattern};
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ pub fn combined(node: &Node<'_>, parts: &[(Pattern, u32)]) -> Result<Pattern, Ba
     let mut period = 1;
     for (pattern, _) in parts {
         let count = pattern.count().map(u64::from).ok_or_else(many)?;
-        period = lcm(period, count);
+        period = common_multiple(period, count);
         if period > MOST_COMBINED {
             return Err(many());
         }
@@ -105,13 +106,4 @@ pub fn part(node: &Node<'_>, pattern: &Pattern, shift: u32, bits: u32) -> Result
     let count = count.ok_or_else(|| node.bad(format!("there are more than {MOST_COMBINED} values")))?;
     let mask = (1_u128 << bits) - 1;
     Ok(Pattern::List((0..count).map(|n| pattern.value(n) >> shift & mask).collect()))
-}
-
-/// The least common multiple.
-const fn lcm(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    a / x * b
 }

@@ -426,6 +426,116 @@ def circle_of_stations():
     assert all(metric.frames_tx == metric.frames_rx for metric in metrics().values()), metrics()
 
 
+def crowd_of_stations():
+    """Flows between stations of four ports in one network: each pair of ports has its share of the frames."""
+    config = three_ports()
+    config.ports.port(name="p4", location="eth4")
+    for n, port in enumerate(["p1", "p1", "p2", "p3", "p4"]):
+        ethernet = config.devices.device(name=f"d{n}")[-1].ethernets.ethernet()[-1]
+        ethernet.name, ethernet.mac, ethernet.connection.port_name = f"e{n}", f"02:00:00:00:55:0{n}", port
+        ip = ethernet.ipv4_addresses.ipv4()[-1]
+        # There is no router at this address, and none is needed.
+        ip.name, ip.address, ip.gateway = f"ip {n}", f"198.21.0.{n + 1}", "198.21.0.99"
+    mesh = station_flow(config, "mesh", "ipv4", ["d0", "d1", "d2"], ["d3", "d4"], packets=301)
+    mesh.tx_rx.device.bidirectional = True
+    mesh.metrics.loss = mesh.metrics.timestamps = mesh.metrics.latency.enable = True
+    mesh.metrics.predefined_metric_tags.rx_name = True
+    kept = station_flow(config, "kept", "ipv4", ["d0", "d3"], ["d4", "d2"], mode="one_to_one")
+    kept.duration.choice = "continuous"
+    capture = config.captures.capture(name="c")[-1]
+    capture.port_names, capture.format = ["p3"], "pcap"
+    api.set_config(config)
+    control = api.control_state()
+    control.port.capture.state = "start"
+    api.set_control_state(control)
+    transmit("start")
+    until("through", lambda: metrics()["mesh"].transmit == "stopped" and metrics()["kept"].frames_rx > 60)
+    found = metrics()["mesh"]
+    assert [found.frames_tx, found.frames_rx, found.loss, found.port_tx] == [602, 602, 0, None], found
+    assert found.bytes_rx == 602 * 100 and found.latency.minimum_ns <= found.latency.average_ns, found
+    # The frames to a port: 301 take turns of six pairs.
+    receivers = {it.tags[0].value.str: it.frames_rx for it in found.tagged_metrics}
+    assert receivers == {"p3": 151, "p4": 150, "p1": 201, "p2": 100}, receivers
+    assert metrics()["kept"].transmit == "started", metrics()
+    # Paused and resumed, the flow goes on in all of its parts.
+    transmit("pause", "kept")
+    until("paused", lambda: metrics()["kept"].transmit == "paused")
+    transmit("resume", "kept")
+    before = metrics()["kept"].frames_rx
+    until("going on", lambda: metrics()["kept"].frames_rx > before + 30)
+    transmit("start", "mesh")
+    until("through again", lambda: metrics()["mesh"].transmit == "stopped")
+    assert [metrics()["mesh"].frames_tx, metrics()["mesh"].frames_rx] == [602, 602], metrics()
+    warnings = transmit("stop")
+    assert metrics()["kept"].frames_rx == metrics()["kept"].frames_tx, (metrics(), warnings)
+    ours = [it for it in captured("p3") if it[12:14] == b"\x08\x00" and it[23] == 17 and it[0] == 2]
+    # Each is sent to the station itself.
+    pairs = Counter((frame[29], frame[33], frame[5]) for frame in ours if frame[29] < 4)
+    assert pairs == {(1, 4, 3): 101, (2, 4, 3): 101, (3, 4, 3): 100}, pairs
+    ports = port_metrics()
+    sent = {name: ports[name].frames_tx for name in ("p1", "p2", "p3")}
+    print(*sent.values())
+
+
+def tagged():
+    """The frames of a flow are counted by the values of tagged fields, and a filter drops those of one value."""
+    config = two_ports()
+    flow = udp_flow(config, "f", 128, 1000, packets=100)
+    port = flow.packet[2].dst_port
+    port.values = [80, 6666, 443, 80]
+    port.metric_tags.metrictag(name="port")
+    flow.packet[1].dst.metric_tags.metrictag(name="net", offset=8, length=8)
+    plain = udp_flow(config, "plain", 128, 200, packets=20)
+    plain.size.weight_pairs.predefined = "imix"
+    api.set_config(config)
+    transmit("start")
+    until("through", through)
+    warnings = transmit("stop")
+    found = metrics()
+    assert [found["f"].frames_tx, found["f"].frames_rx, found["plain"].frames_rx] == [100, 75, 20], found
+    assert len(found["plain"].tagged_metrics) == 0, found
+    values = lambda it: tuple(tag.value.hex for tag in it.tags)
+    counts = {values(it): (it.frames_tx, it.frames_rx, it.bytes_rx, it.loss) for it in found["f"].tagged_metrics}
+    assert [tag.name for tag in found["f"].tagged_metrics[0].tags] == ["net", "port"], found
+    assert counts == {
+        ("01", "0050"): (50, 50, 50 * 128, 0),
+        ("01", "1a0a"): (25, 0, 0, 100),
+        ("01", "01bb"): (25, 25, 25 * 128, 0),
+    }, counts
+    request = api.metrics_request()
+    request.flow.flow_names = ["f"]
+    request.flow.tagged_metrics.metric_names = ["frames_rx"]
+    request.flow.tagged_metrics.filters.add(name="port", values=["0x1BB", "1a0a"])
+    some = api.get_metrics(request).flow_metrics[0].tagged_metrics
+    assert {values(it): (it.frames_rx, it.frames_tx) for it in some} == {("01", "01bb"): (25, None), ("01", "1a0a"): (0, None)}
+    request.flow.tagged_metrics.include = False
+    assert len(api.get_metrics(request).flow_metrics[0].tagged_metrics) == 0
+    # Started again in one transmission, a mix of sizes goes on where it was.
+    udp_flow(config, "endless", 128, 100)
+    config.flows[1].duration.fixed_packets.packets = 7
+    api.set_config(config)
+    transmit("start", "endless", "plain")
+    for _ in range(2):
+        until("through", lambda: metrics()["plain"].transmit == "stopped")
+        bytes_of = [metrics()["plain"].bytes_tx, metrics()["plain"].bytes_rx]
+        assert metrics()["plain"].frames_rx == 7 and bytes_of[0] == bytes_of[1], metrics()
+        transmit("start", "plain")
+    config.flows.remove(2)
+    # A change of the size goes on in all parts.
+    flow.duration.fixed_packets.packets = 401
+    port.values = [80, 443, 53]
+    api.set_config(config)
+    transmit("start", "f")
+    until("sending", lambda: metrics()["f"].frames_rx > 20)
+    flow.size.fixed = 256
+    update(flow, "size")
+    until("through", lambda: metrics()["f"].transmit == "stopped")
+    found = metrics()["f"]
+    assert [found.frames_tx, found.frames_rx] == [401, 401], (found, warnings)
+    assert sorted(it.frames_rx for it in found.tagged_metrics) == [133, 134, 134], found
+    transmit("stop")
+
+
 def requests_name_what_exists():
     """A request with a name that does not exist is refused by its place, whatever it asks for."""
     config = two_ports()
@@ -770,13 +880,13 @@ def several_stations():
     back = [frame for frame in captured("p1") if frame[12:14] == b"\x86\xdd" and frame[20] == 17]
     assert len(back) == 90 and all(frame[37] == 9 and frame[53] == 7 for frame in back), len(back)
     assert {frame[0:6] for frame in back} == {bytes.fromhex("020000007701")}
-    # A name of two, ends at different ports, and a router that is not there.
+    # A name of two, ends at one port, and a router that is not there.
     station(config, "e", "p1", 6, v4=[7])
     config.devices[-1].ethernets[0].name = "ea"
     assert "'ea' is the name of two devices" in refused(config)[1][0]
     config.devices[-1].ethernets[0].name = "ee"
     config.flows[0].tx_rx.device.tx_names = ["ea", "ec"]
-    assert "its stations are at different ports" in refused(config)[1][0]
+    assert "a flow goes from one port to another, not to the same" in refused(config)[1][0]
     config.flows[0].tx_rx.device.tx_names = ["ea"]
     config.devices[0].ethernets[0].ipv4_addresses[0].gateway = "198.18.0.253"
     api.set_config(config)

@@ -122,6 +122,21 @@ fn flows_go_between_any_ports() {
     assert_eq!(ways(&document(4)), ["ab", "bc", "ca"]);
 }
 
+/// A flow between stations at several ports is counted by ports, too.
+#[test]
+fn flows_go_between_stations_of_several_ports() {
+    let (Some(python), Some(net)) = (python(), Net::with_bridge_of_ports(4)) else { return };
+    let ports = ["--port", "eth3=packet:c", "--port", "eth4=packet:d"];
+    let server = server(&net, &[&ports[..], &["--http", "--grpc", "127.0.0.1:40051"]].concat());
+    for (location, transport) in TRANSPORTS {
+        let before = ["a", "b", "c"].map(|port| net.sent(port));
+        let out = client(&net, &server, &python, [location, transport, "crowd_of_stations"]);
+        let sent: Vec<u64> = out.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let after = ["a", "b", "c"].map(|port| net.sent(port));
+        assert_eq!(sent, [0, 1, 2].map(|port| after[port] - before[port]), "{transport}");
+    }
+}
+
 #[test]
 fn counts_and_pauses_are_those_of_the_models() {
     let (Some(python), Some(net)) = (python(), Net::with_bridge()) else { return };
@@ -171,6 +186,8 @@ fn single_flows_are_controlled_and_lose_what_a_filter_drops() {
     let server = server(&net, &["--http", "--grpc", "127.0.0.1:40051"]);
     client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "live_control"]);
     client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "live_control"]);
+    client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "tagged"]);
+    client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "tagged"]);
     client(&net, &server, &python, ["http://127.0.0.1:8443", "http", "append_and_delete"]);
     client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "append_and_delete"]);
     client(&net, &server, &python, ["127.0.0.1:40051", "grpc", "many_flows"]);
