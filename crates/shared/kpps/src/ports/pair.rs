@@ -212,7 +212,6 @@ impl Ports {
             ("--from", pair.from.is_some()),
             ("--to", pair.to.is_some()),
             ("--dst-mac", pair.dst_mac.is_some()),
-            ("--metrics", pair.metrics.is_some()),
             ("--cores", pair.cores.is_some()),
             ("--replies", pair.replies),
         ];

@@ -312,7 +312,8 @@ fn offer(
     replay: Option<&Playback>,
 ) -> Result<Offer, Failure> {
     let size = arguments.target.sizes(arguments.size.as_ref())?;
-    let usual = ports.has_metrics().then_some(Duration::from_secs(1));
+    let has_intervals = ports.has_metrics() && !ports.are_several();
+    let usual = has_intervals.then_some(Duration::from_secs(1));
     let (keep, every, late) = (on_ports.capture.is_some(), on_ports.interval.or(usual), on_ports.late.into());
     let Some(replay) = replay else {
         let duration = arguments.duration.unwrap_or(REAL);

@@ -8,6 +8,8 @@ use kpps_ports::port::{Frame, PacketPort, Port};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -103,6 +105,21 @@ impl Net {
             std::thread::sleep(Duration::from_millis(5));
         }
         child
+    }
+
+    /// The text that the metrics of a command there serve at an address; empty if nothing answers.
+    pub fn metrics(&self, address: &str) -> String {
+        let ask = || {
+            // A socket of a thread that has moved there.
+            self.0.enter();
+            let mut said = String::new();
+            if let Ok(mut stream) = TcpStream::connect(address) {
+                let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+                let _ = asked.and_then(|()| stream.read_to_string(&mut said));
+            }
+            said
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
     }
 
     /// An end of a cable in our own hands.

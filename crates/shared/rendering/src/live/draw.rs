@@ -1,10 +1,11 @@
 //! A snapshot on a whole screen.
 //!
-//! On a small screen the last parts are left out. The order is: rates, losses, CPUs, the last trials.
+//! On a small screen the last parts are left out. The order is: rates, losses, CPUs, streams, the last
+//! trials.
 
 use super::cpu::LiveCpu;
 use super::line::{done, duration, share};
-use super::sample::{Footer, Lost, MINUTE, Rates, Snapshot};
+use super::sample::{Footer, Lost, MINUTE, Rates, Snapshot, StreamCount};
 use kpps_documents::words::{in_kpps, rate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -57,6 +58,12 @@ pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) 
     cpus(&snapshot.cpus, rows.take(for_cores), buffer, styles);
     rows.skip(gap);
     let end = Rect { y: area.bottom() - 1, height: 1, ..area };
+    let rest = end.y.saturating_sub(rows.next);
+    let for_streams = match snapshot.streams.0.len() as u16 {
+        0 => 0,
+        all => all.saturating_add(1).min(rest),
+    };
+    streams(&snapshot.streams, rows.take(for_streams), buffer, styles);
     trials(snapshot, Rect { y: rows.next, height: end.y.saturating_sub(rows.next), ..area }, buffer, styles);
     let words = match &snapshot.footer {
         Footer::Ends => "q ends the run; results so far are kept".to_owned(),
@@ -246,6 +253,24 @@ fn crowd(cpus: &[LiveCpu], area: Rect, buffer: &mut Buffer) {
 
 fn busy(cpu: &LiveCpu) -> f64 {
     cpu.busy.iter().map(|part| part.1).sum()
+}
+
+/// The streams that fit, and in the heading how many there are.
+fn streams((all, count): &(Vec<StreamCount>, usize), area: Rect, buffer: &mut Buffer, styles: Styles) {
+    if all.is_empty() || area.height < 2 {
+        return;
+    }
+    let fit = usize::from(area.height - 1).min(all.len());
+    let name = if fit < *count { format!("{fit} of {count} streams") } else { "stream".into() };
+    let width = usize::from(area.width).saturating_sub(40).clamp(16, 40);
+    let heading = format!("{name:<width$} {:>12} {:>12} {:>12}", "sent", "received", "missing");
+    Line::styled(heading, styles.soft()).render(Rect { height: 1, ..area }, buffer);
+    for (stream, y) in all.iter().zip(area.top() + 1..area.bottom()) {
+        let StreamCount { name, sent, received } = stream;
+        let words =
+            format!("{:<width$} {sent:>12} {received:>12} {:>12}", cut(name, width), stream.missing());
+        Span::raw(words).render(Rect { y, height: 1, ..area }, buffer);
+    }
 }
 
 fn trials(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, styles: Styles) {

@@ -27,6 +27,6 @@ pub use cpu::{LiveCpu, Parts};
 pub use draw::draw;
 pub use line::line;
 pub use progress::{Ended, Progress, SoFar};
-pub use sample::{Counts, Footer, Lost, Meter, RateKey, Rates, Snapshot, Source};
+pub use sample::{Counts, Footer, Lost, Meter, RateKey, Rates, Snapshot, Source, StreamCount};
 pub use screen::restore;
 pub use view::{Show, View};

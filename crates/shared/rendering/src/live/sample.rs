@@ -3,6 +3,7 @@
 use super::cpu::{LiveCpu, Parts};
 use super::progress::{Ended, Progress};
 use crate::files::tell;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +14,9 @@ pub(crate) const MINUTE: usize = 60;
 const WINDOW: Duration = Duration::from_secs(1);
 /// How often CPU times and losses are read: reading them is expensive, and CPU clocks are coarse.
 const SLOW: Duration = Duration::from_secs(1);
+
+/// The most streams of a snapshot: more than a screen has rows.
+const MOST_STREAMS: usize = 100;
 
 /// Counters of the trial under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -66,6 +70,24 @@ impl Meter {
     }
 }
 
+/// The counters of a stream of the trial under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamCount {
+    /// Its name.
+    pub name: String,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames received.
+    pub received: u64,
+}
+
+impl StreamCount {
+    /// Frames that have not arrived.
+    pub fn missing(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+}
+
 /// A change of the load, as a user asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RateKey {
@@ -100,6 +122,10 @@ pub trait Source: Send {
     /// Frames lost so far, by place.
     fn dropped(&mut self) -> BTreeMap<String, u64> {
         BTreeMap::new()
+    }
+    /// The streams of the trial under way; none if it has none, or if their counts are not known yet.
+    fn streams(&mut self) -> Vec<StreamCount> {
+        Vec::new()
     }
     /// The time of this machine's CPUs by kind, in s.
     fn cpus(&mut self) -> Vec<LiveCpu> {
@@ -154,6 +180,8 @@ pub struct Snapshot {
     pub minute: Vec<Rates>,
     /// Frames lost.
     pub lost: Lost,
+    /// The streams of the trial under way with the most missing frames, these first, and the number of all.
+    pub streams: (Vec<StreamCount>, usize),
     /// The CPUs.
     pub cpus: Vec<LiveCpu>,
     /// The last trials, the latest first.
@@ -187,6 +215,7 @@ pub(crate) struct Sampler {
     window: VecDeque<Counts>,
     slow: Option<Instant>,
     dropped: BTreeMap<String, u64>,
+    streams: (Vec<StreamCount>, usize),
     spent: Vec<LiveCpu>,
     cpus: Vec<LiveCpu>,
     minute: VecDeque<Rates>,
@@ -201,6 +230,7 @@ impl Sampler {
             window: VecDeque::new(),
             slow: None,
             dropped: BTreeMap::new(),
+            streams: (Vec::new(), 0),
             spent: Vec::new(),
             cpus: Vec::new(),
             minute: VecDeque::new(),
@@ -230,6 +260,11 @@ impl Sampler {
             self.slow = Some(now);
             if state.running {
                 self.dropped = self.source.dropped();
+                let mut streams = self.source.streams();
+                let count = streams.len();
+                streams.sort_by_key(|stream| Reverse(stream.missing()));
+                streams.truncate(MOST_STREAMS);
+                self.streams = (streams, count);
             }
             self.sample_cpus();
             self.minute.push_back(rates.unwrap_or_default());
@@ -251,6 +286,7 @@ impl Sampler {
             rates,
             minute: self.minute.iter().copied().collect(),
             lost,
+            streams: if state.running { self.streams.clone() } else { (Vec::new(), 0) },
             cpus,
             title: state.title,
             doing: state.doing,
@@ -310,7 +346,7 @@ impl Sampler {
 /// The losses by place, most first.
 fn lost(so_far: bool, due: u64, arrived: u64, dropped: &BTreeMap<String, u64>) -> Lost {
     let mut places: Vec<_> = dropped.iter().filter(|(_, frames)| **frames > 0).collect();
-    places.sort_by_key(|(_, frames)| std::cmp::Reverse(**frames));
+    places.sort_by_key(|(_, frames)| Reverse(**frames));
     Lost {
         so_far,
         due,
@@ -334,6 +370,10 @@ mod tests {
         }
         fn dropped(&mut self) -> BTreeMap<String, u64> {
             [("queue".to_owned(), 3), ("nowhere".to_owned(), 0), ("backlog".to_owned(), 30)].into()
+        }
+        fn streams(&mut self) -> Vec<StreamCount> {
+            let stream = |(name, received): (&str, u64)| StreamCount { name: name.into(), sent: 9, received };
+            [("whole", 9), ("half", 5)].map(stream).into()
         }
         fn cpus(&mut self) -> Vec<LiveCpu> {
             let busy = self.0.lock().map_or(0.0, |given| given.1);
@@ -364,6 +404,8 @@ mod tests {
         let kinds = [("backlog".to_owned(), 30), ("queue".to_owned(), 3)];
         let expected = Lost { so_far: true, due: 1250, frames: 350, places: kinds.into() };
         assert_eq!(snapshot.lost, expected);
+        let (streams, count) = &snapshot.streams;
+        assert_eq!((&*streams[0].name, streams[0].missing(), *count), ("half", 4, 2));
         assert_eq!(snapshot.cpus[0].busy, [("kernel", 0.75)]);
         assert_eq!(snapshot.minute.iter().map(|it| it.received_pps).collect::<Vec<_>>(), [0.0, 800.0]);
         // The next trial's counters begin at 0: nothing of the last one is in its rate.

@@ -1,6 +1,6 @@
 //! The view of a person, on a usual terminal and on a small one.
 
-use kpps_rendering::live::{Ended, Footer, LiveCpu, Lost, Rates, Snapshot, draw};
+use kpps_rendering::live::{Ended, Footer, LiveCpu, Lost, Rates, Snapshot, StreamCount, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
@@ -36,6 +36,7 @@ fn search() -> Snapshot {
             frames: 412,
             places: vec![("pb backlog".into(), 310), ("packet:b missed".into(), 62)],
         },
+        streams: (vec![], 0),
         cpus: vec![
             LiveCpu { busy: kinds(0.25, 0.4, 0.25, 0.02), idle: 0.08 },
             LiveCpu { busy: kinds(0.1, 0.2, 0.0, 0.0), idle: 0.7 },
@@ -60,6 +61,7 @@ fn curve() -> Snapshot {
             frames: 8016,
             places: vec![("backlog".into(), 6000), ("ring".into(), 2016)],
         },
+        streams: (vec![], 0),
         cpus: vec![LiveCpu {
             busy: vec![("interrupts", 0.4), ("softirqs", 0.6), ("threads", 0.0), ("idle polls", 0.0)],
             idle: 0.0,
@@ -78,6 +80,19 @@ fn screen(snapshot: &Snapshot, columns: u16, rows: u16) -> String {
 #[test]
 fn a_search_on_a_usual_terminal() {
     insta::assert_snapshot!(screen(&search(), 80, 24));
+}
+
+/// More streams than rows: the worst are shown.
+#[test]
+fn streams_on_a_usual_terminal() {
+    let stream = |(n, missing): (usize, u64)| StreamCount {
+        name: format!("stream {n} with a name that is longer than its column"),
+        sent: 10_000,
+        received: 10_000 - missing,
+    };
+    let missing = [400, 31, 7, 1, 0, 0, 0, 0, 0, 0].into_iter().enumerate();
+    let snapshot = Snapshot { streams: (missing.map(stream).collect(), 1000), trials: vec![], ..search() };
+    insta::assert_snapshot!(screen(&snapshot, 80, 24));
 }
 
 #[test]

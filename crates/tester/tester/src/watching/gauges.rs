@@ -2,7 +2,9 @@
 
 use crate::accounting::counted::Counted;
 use crate::accounting::ledger::PortCount;
+use crate::running::streams::Stream;
 use crate::running::test_port::LiveCounts;
+use crate::watching::control::StreamNow;
 use crate::watching::state::{MOST_CHANGES, Reported, TrialState};
 use kpps_methods::units::RateSpec;
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub(crate) struct Running {
     /// The systems that take part, without counts.
     pub ports: Vec<PortCount>,
     pub systems: Vec<LiveSystem>,
+    /// The streams of the trial, in their order.
+    pub streams: Arc<[Stream]>,
     /// The directions in which frames go: the indices of the sending and the receiving port.
     pub directions: Vec<(usize, usize)>,
     /// The load of each sending port, if it is a rate.
@@ -86,12 +90,27 @@ pub(crate) struct LiveDirection {
     pub to: String,
     pub sent: u64,
     pub received: u64,
-    /// Frames that had not come through a second after they were sent.
-    pub lost: u64,
+    /// Frames that had not come through a second after they were sent; `None` between more than two ports.
+    pub lost: Option<u64>,
     pub shortfall: Option<u64>,
     pub offered_pps: Option<f64>,
     /// The report of the receiving port.
     pub reported: Reported,
+}
+
+/// A stream of a running trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveStream {
+    /// Its name.
+    pub name: String,
+    /// The port that sends it.
+    pub from: String,
+    /// The port that receives it.
+    pub to: String,
+    /// Frames that were sent so far.
+    pub sent: u64,
+    /// Frames that arrived so far, each counted once; not more than were sent.
+    pub received: u64,
 }
 
 /// The counters of the running trial.
@@ -169,9 +188,12 @@ impl Gauges {
         }
     }
 
-    /// Each direction; none before the first trial.
-    pub(crate) fn directions(&self) -> Vec<LiveDirection> {
+    /// Each direction; none before the first trial. `streams`: the streams of the trial, read before.
+    pub(crate) fn directions(&self, streams: &[LiveStream]) -> Vec<LiveDirection> {
         let Some(running) = self.running() else { return Vec::new() };
+        if running.ports.len() > 2 {
+            return directions_of(streams, &running.directions, &running.ports);
+        }
         let state = &running.state;
         let live = |&(from, to): &(usize, usize)| {
             let (lost, (sent, received)) = (state.lost(from), state.crossed(from, to));
@@ -180,13 +202,29 @@ impl Gauges {
                 to: running.ports[to].port.clone(),
                 sent,
                 received,
-                lost,
+                lost: Some(lost),
                 shortfall: state.reported(from).shortfall,
                 offered_pps: running.offered_pps(),
                 reported: state.reported(to),
             }
         };
         running.directions.iter().map(live).collect()
+    }
+
+    /// Each stream of the running trial; none if the trial has no streams, or if their counts are not known
+    /// before its end. Waits a moment for the ports.
+    pub fn streams(&self) -> Vec<LiveStream> {
+        let Some(running) = self.running() else { return Vec::new() };
+        let counts = running.state.control().map_or_else(Vec::new, |control| control.snapshot());
+        let name = |at: usize| running.ports.get(at).map_or_else(String::new, |port| port.port.clone());
+        let live = |(stream, now): (&Stream, StreamNow)| LiveStream {
+            name: stream.name.clone(),
+            from: name(stream.from),
+            to: name(stream.to),
+            sent: now.sent,
+            received: now.received,
+        };
+        running.streams.iter().zip(counts).map(live).collect()
     }
 
     /// Frames lost so far, by place, as the systems count them. It costs more than [`so_far`](Self::so_far),
@@ -223,4 +261,21 @@ impl Gauges {
     fn running(&self) -> Option<Arc<Running>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// Directions between more than two ports, with the counts of their streams. The frames that a port loses or
+/// sends too late are not known by direction before the end.
+fn directions_of(
+    streams: &[LiveStream],
+    directions: &[(usize, usize)],
+    ports: &[PortCount],
+) -> Vec<LiveDirection> {
+    let live = |&(from, to): &(usize, usize)| {
+        let [from, to] = [from, to].map(|at| ports[at].port.clone());
+        let of = streams.iter().filter(|stream| (&stream.from, &stream.to) == (&from, &to));
+        let (sent, received) = of.fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.received));
+        let (lost, shortfall, offered_pps, reported) = (None, None, None, Reported::default());
+        LiveDirection { from, to, sent, received, lost, shortfall, offered_pps, reported }
+    };
+    directions.iter().filter(|_| !streams.is_empty()).map(live).collect()
 }

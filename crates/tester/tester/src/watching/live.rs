@@ -1,11 +1,12 @@
 //! Runs as people watch them: the live view's readings of ports and of this host, and the end of a run.
 
+use crate::watching::gauges::LiveStream;
 use crate::{Gauges, observe};
 use kpps_ports::Spec;
 #[cfg(target_os = "linux")]
 use kpps_ports::port::Counters;
 use kpps_ports::port::run::{Glance, Watch};
-use kpps_rendering::live::{Counts, LiveCpu, Meter, RateKey, Source};
+use kpps_rendering::live::{Counts, LiveCpu, Meter, RateKey, Source, StreamCount};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,11 @@ impl Source for Trials {
     }
     fn dropped(&mut self) -> BTreeMap<String, u64> {
         self.gauges.dropped()
+    }
+    fn streams(&mut self) -> Vec<StreamCount> {
+        let count =
+            |LiveStream { name, sent, received, .. }: LiveStream| StreamCount { name, sent, received };
+        self.gauges.streams().into_iter().map(count).collect()
     }
     fn cpus(&mut self) -> Vec<LiveCpu> {
         observe::cpus().into_iter().map(LiveCpu::from).collect()

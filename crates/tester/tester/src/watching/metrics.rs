@@ -4,7 +4,7 @@
 //! ([`Gauges`]); nothing waits for it. Its priority is the usual one, below that of a paced sender. It reads
 //! input of strangers, so a request has a limited length and time.
 
-use crate::watching::gauges::{Gauges, LiveDirection};
+use crate::watching::gauges::{Gauges, LiveDirection, LiveStream};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -130,16 +130,15 @@ fn text(gauges: &Gauges) -> String {
     let _ = writeln!(text, "kpps_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
     text += "# TYPE kpps_trials counter\n# HELP kpps_trials Trials that have begun. All other metrics are of the last one.\n";
     let _ = writeln!(text, "kpps_trials_total {}", gauges.trials());
-    let directions = gauges.directions();
+    let streams = gauges.streams();
+    let directions = gauges.directions(&streams);
     let labels = |direction: &LiveDirection| {
         format!("from=\"{}\",to=\"{}\"", escaped(&direction.from), escaped(&direction.to))
     };
     let counters: [(&str, &str, Count); 5] = [
         ("sent", "Frames that were sent.", |direction| Some(direction.sent)),
         ("received", "Frames that arrived, each counted once.", |direction| Some(direction.received)),
-        ("lost", "Frames that had not arrived a second after they were sent.", |direction| {
-            Some(direction.lost)
-        }),
+        ("lost", "Frames that had not arrived a second after they were sent.", |direction| direction.lost),
         (
             "overflow",
             "Receive overflow of the tester: frames that arrived and could not be received.",
@@ -178,7 +177,30 @@ fn text(gauges: &Gauges) -> String {
             }
         }
     }
-    text + "# EOF\n"
+    text + &of_streams(&streams) + "# EOF\n"
+}
+
+/// The counters of streams as text.
+fn of_streams(all: &[LiveStream]) -> String {
+    /// Name, meaning and value.
+    type Counter = (&'static str, &'static str, fn(&LiveStream) -> u64);
+    const COUNTERS: [Counter; 2] = [
+        ("sent", "Frames of a stream that were sent.", |stream| stream.sent),
+        ("received", "Frames of a stream that arrived, each counted once.", |stream| stream.received),
+    ];
+    let mut text = String::new();
+    for (name, help, of) in COUNTERS.into_iter().filter(|_| !all.is_empty()) {
+        text += &head(&format!("kpps_stream_{name}_frames"), "counter", "frames", help);
+        for stream in all {
+            let [name_of, from, to] = [&stream.name, &stream.from, &stream.to].map(|label| escaped(label));
+            let _ = writeln!(
+                text,
+                "kpps_stream_{name}_frames_total{{stream=\"{name_of}\",from=\"{from}\",to=\"{to}\"}} {}",
+                of(stream)
+            );
+        }
+    }
+    text
 }
 
 /// The lines before the values of a metric.
@@ -239,6 +261,26 @@ mod tests {
         let address = metrics.address();
         drop(metrics);
         assert!(TcpListener::bind(address).is_ok(), "it has ended");
+    }
+
+    #[test]
+    fn each_stream_has_its_counters() {
+        let stream = |name: &str, sent| LiveStream {
+            name: name.into(),
+            from: "packet:a".into(),
+            to: "packet:b".into(),
+            sent,
+            received: sent - 1,
+        };
+        let text = of_streams(&[stream("voice", 10), stream("bulk \"b\"", 7)]);
+        for line in [
+            "# TYPE kpps_stream_sent_frames counter",
+            r#"kpps_stream_sent_frames_total{stream="voice",from="packet:a",to="packet:b"} 10"#,
+            r#"kpps_stream_received_frames_total{stream="bulk \"b\"",from="packet:a",to="packet:b"} 6"#,
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+        assert_eq!(of_streams(&[]), "");
     }
 
     #[test]

@@ -140,6 +140,12 @@ impl TrialState {
         Self { control, senders, sending: AtomicUsize::new(senders), ..self }
     }
 
+    /// The same trial, the counts of whose streams can be read while it runs.
+    #[must_use]
+    pub fn with_watch(self, watch: Option<Arc<StreamControl>>) -> Self {
+        Self { control: watch.or(self.control), ..self }
+    }
+
     /// The ends to which the streams of an end go, also those that were added.
     fn routes(&self, from: usize) -> Vec<usize> {
         match &self.control {

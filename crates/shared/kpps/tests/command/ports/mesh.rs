@@ -2,6 +2,8 @@
 
 use crate::net::{Net, document, is_short_of_cpu};
 use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 const TRIAL: [&str; 5] = ["trial", "--ports", "packet:a,packet:b,packet:c", "--duration", "300ms"];
 
@@ -53,6 +55,53 @@ fn streams_go_where_a_file_says() {
     assert!(said.contains("stream 1 (stream 1): to: give 1 to 3, the port that receives"), "{said}");
 }
 
+/// The counters of directions and streams are served while a trial runs.
+#[test]
+fn the_counters_of_streams_are_served() {
+    let Some(net) = Net::bridge_of_ports(3) else { return };
+    net.run(&["ip", "link", "set", "dev", "lo", "up"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("streams.toml");
+    let text = "[[stream]]\nname = \"voice\"\nload = \"500pps\"\nto = 2\n[[stream]]\nname = \"bulk\"\nload = \"300pps\"\nfrom = 2\nto = 3\n";
+    std::fs::write(&path, text).unwrap();
+    let kpps = assert_cmd::cargo::cargo_bin("kpps");
+    let ports = ["trial", "--ports", "packet:a,packet:b,packet:c", "--duration", "1h", "--json", "--streams"];
+    let words =
+        [&[kpps.to_str().unwrap()], &ports[..], &[path.to_str().unwrap(), "--metrics", "127.0.0.1:9464"]];
+    let command = net.command(&words.concat()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let value = |said: &str, name: &str| -> u64 {
+        let line = said.lines().find(|line| line.starts_with(name));
+        line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+    };
+    let of = |what: &str, stream: &str, ends: [&str; 2]| {
+        let [from, to] = ends;
+        format!(
+            "kpps_stream_{what}_frames_total{{stream=\"{stream}\",from=\"packet:{from}\",to=\"packet:{to}\"}}"
+        )
+    };
+    let voice = ["sent", "received"].map(|what| of(what, "voice", ["a", "b"]));
+    let bulk = ["sent", "received"].map(|what| of(what, "bulk", ["b", "c"]));
+    let begun = Instant::now();
+    let said = loop {
+        let said = net.metrics("127.0.0.1:9464");
+        if voice.iter().chain(&bulk).all(|name| value(&said, name) > 50) {
+            break said;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(300), "{said}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    for [sent, received] in [&voice, &bulk] {
+        assert!(value(&said, sent) >= value(&said, received), "{said}");
+    }
+    // Between more ports a direction has the frames of its streams, and what is unknown is absent.
+    let direction = |what: &str| format!("kpps_{what}_frames_total{{from=\"packet:a\",to=\"packet:b\"}}");
+    assert!(value(&said, &direction("received")) > 50 && !said.contains("kpps_lost_frames_total{"), "{said}");
+    kpps_namespaces::signal(&command, "-INT");
+    let trial = document(&command.wait_with_output().unwrap());
+    let way = &trial["directions"][0];
+    assert!(way["streams"][0]["sent"].as_u64().unwrap() >= value(&said, &voice[0]), "{trial}");
+}
+
 /// An option that only two ports have is refused in one line.
 #[test]
 fn options_of_two_ports_are_refused() {
@@ -65,7 +114,6 @@ fn options_of_two_ports_are_refused() {
         (&["--from", "h1"], "--from is for two ports"),
         (&["--cores", "2"], "--cores is for two ports"),
         (&["--interval", "100ms"], "--interval is for two ports"),
-        (&["--metrics", "127.0.0.1:0"], "--metrics is for two ports"),
         (&["--shape", "poisson"], "--shape is for two ports"),
         (&["--capture", &path], "--capture is for two ports"),
         (&["--capture-all", &path], "--capture-all is for two ports"),

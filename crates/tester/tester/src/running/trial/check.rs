@@ -29,7 +29,6 @@ impl Tester {
             (offer.replay.is_some(), "a replay of a capture"),
             (offer.keep, "a file of frames with anomalies"),
             (offer.every.is_some(), "a result of each interval"),
-            (self.metrics.is_some(), "serving the counters of a running trial"),
             (self.flows.replies, "replying to flows"),
             (self.ports.iter().any(|port| port.cores() > 1), "work on several cores"),
             // Each host has a clock of its own.

@@ -3,6 +3,7 @@
 use super::offer::Offer;
 use super::{Site, Tester};
 use crate::accounting::ledger::PortCount;
+use crate::watching::control::StreamControl;
 use crate::watching::gauges::{LiveRate, LiveSystem, Running};
 use crate::watching::state::TrialState;
 use kpps_frames::rate;
@@ -30,11 +31,21 @@ impl Tester {
             number: 0,
             begun,
             rate: self.rate(offer),
+            streams: offer.streams.clone(),
             state: state.clone(),
             ports: ports.to_vec(),
             directions: offer.directions(),
             systems: self.sites.iter().filter_map(seen).collect(),
         }
+    }
+
+    /// The reader of the counts of an offer's streams, unless they have a control. Ports of other hosts and
+    /// of several cores have none.
+    pub(super) fn watch(&self, offer: &Offer) -> Option<Arc<StreamControl>> {
+        let are_simple = self.ports.iter().all(|port| port.cores() == 1)
+            && self.sites.iter().all(|site| site.name.is_none());
+        let is_watched = offer.control.is_none() && !offer.streams.is_empty() && are_simple;
+        is_watched.then(|| Arc::new(StreamControl::watching(self.ports.len(), &offer.streams)))
     }
 
     /// The load of an offer, and the limit of a load that replaces it.

@@ -65,7 +65,7 @@ impl Tester {
             false => offer.streams_from(from).map(|(stream, _)| stream.to).collect(),
         };
         let state = TrialState::among((0..self.ports.len()).map(routes).collect());
-        let state = state.with_control(offer.control.clone());
+        let state = state.with_control(offer.control.clone()).with_watch(self.watch(offer));
         let state = Arc::new(state);
         let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
         basis.clocks.begin(wait);
