@@ -206,6 +206,7 @@ impl Flow {
             start: Duration::try_from_secs_f64(start_s).unwrap_or(LONGEST),
             phase: 0.0,
             probe: false,
+            priority: 0,
             duration,
             count,
         };

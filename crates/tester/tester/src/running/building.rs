@@ -105,6 +105,7 @@ impl StreamBuilder {
             // Beside probes the load may be 0.
             count: if pps > 0.0 { stream.count } else { Some(0) },
             waits: self.waits,
+            priority: stream.priority,
             ..StreamPlan::of(frames)
         };
         BuiltStream { plan, room }

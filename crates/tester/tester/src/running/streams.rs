@@ -9,7 +9,7 @@ use kpps_frames::rate::Rate;
 use kpps_frames::stack::{BadStack, Stack};
 use kpps_frames::{Mix, Size, rate};
 use kpps_methods::units::{self, RateSpec};
-use kpps_ports::port::run::Shape;
+use kpps_ports::port::run::{PRIORITIES, Shape};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -49,6 +49,9 @@ pub struct Stream {
     pub count: Option<u64>,
     /// Whether its rate is no part of the load: it is the same whatever the load is.
     pub probe: bool,
+    /// Of the frames of a port that are due at the same time, those of streams with a higher priority are
+    /// sent first, and left out last; 0 to 7.
+    pub priority: u8,
 }
 
 impl Stream {
@@ -162,6 +165,7 @@ pub fn full_mesh(ports: usize, sizes: &Mix, is_ipv4: bool) -> Vec<Stream> {
             duration: None,
             count: None,
             probe: false,
+            priority: 0,
         }
     };
     (0..ports)
@@ -193,6 +197,8 @@ struct Described {
     count: Option<u64>,
     #[serde(default)]
     probe: bool,
+    #[serde(default)]
+    priority: i64,
     combine: Option<String>,
     #[serde(default)]
     fields: toml::Table,
@@ -347,6 +353,15 @@ impl Described {
             duration: time("duration", &self.duration)?,
             count: self.count,
             probe: self.probe,
+            priority: match self.priority {
+                priority if (0..PRIORITIES.into()).contains(&priority) => priority as u8,
+                other => {
+                    return Err(format!(
+                        "priority: {other}: give 0 to {}, the most urgent one",
+                        PRIORITIES - 1
+                    ));
+                }
+            },
         })
     }
 }
@@ -504,6 +519,7 @@ mod tests {
             ("[[stream]]\nload = \"1kpps\"\ncopies = 0", "copies = 0"),
             ("[[stream]]\nload = \"1kpps\"\ncount = 0", "count: "),
             ("[[stream]]\nload = \"1kpps\"\nprobe = true", "all streams are probes"),
+            ("[[stream]]\nload = \"1kpps\"\npriority = 8", "priority: 8: give 0 to 7, the most urgent one"),
             ("[[stream]]\nload = \"1kpps\"\nstart = \"soon\"", "start: "),
             ("[[stream]]\nload = \"1kpps\"\ncombine = \"both\"", "combine: 'both'"),
             ("[[stream]]\nload = \"1kpps\"\neach = {\"ipv4.id\" = \"1-9\"}", "give copies"),

@@ -27,6 +27,7 @@ mod steady;
 #[path = "unsteady.rs"]
 mod steady;
 mod tally;
+mod waiting;
 
 pub use any::{count_any, forward_any, send_any};
 pub use app::app;
@@ -47,6 +48,7 @@ pub use steady::{
     use_priority, waited,
 };
 pub use tally::{Streams, Tally};
+pub use waiting::PRIORITIES;
 
 use super::{AnyPort, Counters, Port, Trouble, Wake, wait};
 use std::time::{Duration, Instant};

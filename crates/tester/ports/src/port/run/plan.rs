@@ -85,6 +85,9 @@ pub struct StreamPlan {
     pub count: Option<u64>,
     /// Whether it waits until it is [started](Change::Start). Only in a live plan.
     pub waits: bool,
+    /// Of the frames that are due at the same time, those of streams with a higher priority are sent first,
+    /// and left out last; below [`PRIORITIES`](super::PRIORITIES). Only where frames are paced.
+    pub priority: u8,
 }
 
 impl StreamPlan {
@@ -100,6 +103,7 @@ impl StreamPlan {
             duration: None,
             count: None,
             waits: false,
+            priority: 0,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::gaps::Recorder;
 use super::plan::{Change, Late, SendPlan, StreamPlan, Timetables};
 use super::shape::Timetable;
+use super::waiting::{DueFrame, Waiting};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub(super) trait Schedule {
     /// Frames that are due now and were neither sent nor given up, and how many frames became due in the last
     /// millisecond. Times must not decrease.
     fn waiting(&mut self, now: Duration) -> (u64, u64);
-    /// Leaves out the oldest of these.
+    /// Leaves out some of these: the oldest ones of the lowest priority first.
     fn give_up(&mut self, frames: u64);
     /// The frames that it left out by itself since the last question.
     fn left_out(&mut self) -> u64 {
@@ -225,8 +226,10 @@ pub(super) struct Many {
     next: BinaryHeap<Reverse<(u64, u32)>>,
     /// How many frames of each stream became due.
     due: Vec<u64>,
-    /// Frames that are due: their time in ps, and their stream.
-    waiting: VecDeque<(u64, u32)>,
+    /// Frames that are due.
+    waiting: Waiting,
+    /// The priority of each stream.
+    priorities: Vec<u8>,
     /// The times of frames that were taken and not yet reported as sent.
     taken: VecDeque<u64>,
     /// Frames that became due.
@@ -257,7 +260,8 @@ impl Many {
             left_out: 0,
             next: BinaryHeap::with_capacity(plan.streams.len()),
             due: vec![0; plan.streams.len()],
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
+            priorities: plan.streams.iter().map(|stream| stream.priority).collect(),
             taken: VecDeque::new(),
             all: 0,
             lateness: Lateness::default(),
@@ -274,6 +278,13 @@ impl Many {
         {
             self.next.push(Reverse((ps(s), stream as u32)));
         }
+    }
+
+    /// A frame that became due waits.
+    #[inline]
+    fn waits(&mut self, frame: DueFrame) {
+        let priority = self.priorities.get(frame.1 as usize).copied().unwrap_or(0);
+        self.waiting.push(frame, priority);
     }
 
     /// The next frame that did not become due yet, due by `until_ps`, becomes due.
@@ -297,7 +308,7 @@ impl Many {
             return self.collect_late(until_ps);
         }
         while let Some(due) = self.becomes_due(until_ps) {
-            self.waiting.push_back(due);
+            self.waits(due);
         }
     }
 
@@ -310,7 +321,7 @@ impl Many {
             let is_kept = !self.live || self.is_counted.get(stream as usize) == Some(&true);
             if is_kept || at_ps >= in_time_ps || few > 0 {
                 few -= u64::from(!is_kept && at_ps < in_time_ps);
-                self.waiting.push_back((at_ps, stream));
+                self.waits((at_ps, stream));
             } else {
                 self.left_out += 1;
             }
@@ -345,21 +356,19 @@ impl Schedule for Many {
     fn waiting(&mut self, now: Duration) -> (u64, u64) {
         let now_ps = ps(now.as_secs_f64());
         self.collect(now_ps);
-        let early = now.checked_sub(LATE).map_or(0, |then| {
-            let then_ps = ps(then.as_secs_f64());
-            self.waiting.partition_point(|(at_ps, _)| *at_ps <= then_ps)
-        });
-        (self.waiting.len() as u64, (self.waiting.len() - early) as u64)
+        let all = self.waiting.len();
+        let lately = now.checked_sub(LATE).map_or(all, |then| self.waiting.after(ps(then.as_secs_f64())));
+        (all as u64, lately as u64)
     }
     fn give_up(&mut self, frames: u64) {
-        self.waiting.drain(..(frames as usize).min(self.waiting.len()));
+        self.waiting.leave_out(usize::try_from(frames).unwrap_or(usize::MAX));
     }
     fn left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }
     #[inline]
     fn next(&mut self) -> usize {
-        if let Some((at_ps, stream)) = self.waiting.pop_front() {
+        if let Some((at_ps, stream)) = self.waiting.pop() {
             self.taken.push_back(at_ps);
             return stream as usize;
         }
@@ -412,6 +421,7 @@ impl Schedule for Many {
                 Change::Add(plan) => {
                     self.due.push(0);
                     self.is_counted.push(plan.count.is_some());
+                    self.priorities.push(plan.priority);
                     has_changed.push(false);
                     Some(has_changed.len() - 1)
                 }
@@ -453,6 +463,20 @@ mod tests {
     use std::sync::Arc;
 
     const MS: Duration = Duration::from_millis(1);
+
+    /// Behind its times, a port sends the frames of higher priorities first, and leaves out the others.
+    #[test]
+    fn a_stream_of_higher_priority_has_its_frames() {
+        let frames = Arc::new(Templates::one(&[0; 60]));
+        let stream = |priority| StreamPlan { priority, pps: 1000.0, ..StreamPlan::of(frames.clone()) };
+        let plan = SendPlan { streams: vec![stream(0), stream(5), stream(0)], ..SendPlan::nothing() };
+        let mut many = Many::of(&SendPlan { is_paced: true, ..plan });
+        assert_eq!(many.waiting(MS * 9).0, 30);
+        many.give_up(12);
+        let order: Vec<usize> = (0..18).map(|_| many.next()).collect();
+        assert_eq!(order[..10], [1; 10]);
+        assert_eq!(order[10..].iter().filter(|stream| **stream == 1).count(), 0, "{order:?}");
+    }
 
     #[test]
     fn one_stream_is_late_by_what_it_waited() {
