@@ -131,9 +131,22 @@ impl Environment {
         !self.profiles_hash.is_empty()
     }
 
-    /// The number of directions in which the load goes between two ports.
+    /// The number of ports that send the load of a curve or a search: between more than two ports, all.
     pub fn directions(&self) -> f64 {
-        if self.bidirectional { 2.0 } else { 1.0 }
+        match self.testbed.len() {
+            0..=2 if self.bidirectional => 2.0,
+            0..=2 => 1.0,
+            ports => ports as f64,
+        }
+    }
+
+    /// Whose load a rate of a search is, in words behind it; nothing if only one port sends.
+    pub fn load_of(&self) -> &'static str {
+        match self.testbed.len() {
+            0..=2 if self.bidirectional => " per direction",
+            0..=2 => "",
+            _ => " from each port",
+        }
     }
 
     /// The card: the chip, or the rate-limited NIC; empty if it is not known.

@@ -175,6 +175,7 @@ fn measured_here(names: &[String], here: Here, base: Choice, session: &Session) 
             "--streams has no effect: kpps calibrate-host chooses the sizes of frames itself".into(),
         ));
     }
+    ports.refuse_several("`kpps calibrate-host`")?;
     let between_veths = ports.are_veths_here();
     let bytes =
         |bytes: u16| Size::with_fcs(bytes).max(ports.size().unwrap_or(Size::MIN)).max(base.default_size());

@@ -46,6 +46,10 @@ impl Ports {
         match *self {}
     }
 
+    pub fn refuse_several(&self, _: &str) -> Result<(), Failure> {
+        match *self {}
+    }
+
     pub fn has_streams(&self) -> bool {
         match *self {}
     }

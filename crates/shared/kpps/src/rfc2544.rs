@@ -98,6 +98,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
         arguments;
     let target = target.resolve()?;
     target.refuse_streams("rfc2544")?;
+    target.refuse_several("rfc2544")?;
     kpps_methods::refuse_twice(sizes.iter().map(Mix::name))?;
     if reset.is_some() && target.is_simulated() {
         return Err(Failure::Input(

@@ -296,6 +296,14 @@ impl Target {
         }
     }
 
+    /// Refuses more than two ports, for a command whose tests are between two.
+    pub fn refuse_several(&self, command: &str) -> Result<(), Failure> {
+        match &self.testbed {
+            Chosen::Ports(ports) => ports.refuse_several(&format!("`kpps {command}`")),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses probes, for a search: its loads are those of all frames.
     pub fn refuse_probes(&self) -> Result<(), Failure> {
         match &self.testbed {

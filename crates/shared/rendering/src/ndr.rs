@@ -39,7 +39,7 @@ fn page(search: &Ndr) -> String {
         header { div {
             h1 { (on.testbed_name()) }
             p.setting { "Frames of " (on.sizes_name()) " B with FCS" @if let Some(traffic) = &on.traffic { ", " (traffic) } ", " (kpps(search.min_pps)) " to "
-                (kpps(search.max_pps)) " kpps" @if on.bidirectional { " per direction" } }
+                (kpps(search.max_pps)) " kpps" (on.load_of()) }
         } }
         main {
             div.lead { p { (found(search)) "." @if !tester_limits(search).is_empty() { " The device under test may do better." } } }
@@ -369,7 +369,7 @@ fn screen(document: &Ndr) -> String {
         document.environment.sizes_name(),
         in_kpps(document.min_pps),
         in_kpps(document.max_pps),
-        if document.environment.bidirectional { " per direction" } else { "" }
+        document.environment.load_of()
     );
     for limit in tester_limits(document) {
         let _ = writeln!(text, "{limit}\n");

@@ -276,10 +276,16 @@ impl Ports {
     /// Gives a tester of more than two ports the streams of a full mesh, with frames of these sizes, unless a
     /// file describes others.
     pub fn mesh(&self, tester: &mut Tester, sizes: &Mix) {
-        if self.are_several() && self.streams.is_empty() {
-            let is_ipv4 = self.ends.iter().all(|end| end.ips.first().is_ipv4());
+        if let Some(is_ipv4) = self.full_mesh() {
             tester.streams = full_mesh(self.specs.len(), sizes, is_ipv4).into();
         }
+    }
+
+    /// Whether the frames of a full mesh are IPv4; `None` if there are two ports, or a file says where
+    /// streams go.
+    fn full_mesh(&self) -> Option<bool> {
+        let is_mesh = self.are_several() && self.streams.is_empty();
+        is_mesh.then(|| self.ends.iter().all(|end| end.ips.first().is_ipv4()))
     }
 
     /// Whether a file describes streams.
@@ -347,19 +353,24 @@ impl Ports {
 
     /// Opens the ports as a testbed.
     pub fn testbed(&self, session: &Session) -> Result<OpenTestbed, Failure> {
-        self.refuse_several("this command")?;
+        if self.are_several() && self.has_streams() {
+            return Err(Failure::Input(
+                "--streams between more than two ports is for `kpps trial`: curves and searches send a full mesh there"
+                    .into(),
+            ));
+        }
         let mut tester = self.open(session)?;
         tester.resolve_gateways(&|| session.goes_on())?;
         let mut environment = tester.environment();
         let dut = self.pair.dut.iter().map(|name| ("device under test".to_owned(), name.clone()));
         environment.system.extend(dut);
-        environment.bidirectional = self.is_bidirectional();
+        environment.bidirectional = !self.are_several() && self.is_bidirectional();
         environment.traffic = self.traffic_differences();
         let (drain, bidirectional) = (self.drain(), self.is_bidirectional());
         Ok(OpenTestbed {
             source: Box::new(Trials { gauges: tester.gauges(), can_change: false }),
             environment,
-            testbed: Box::new(PortsTestbed { tester, drain, bidirectional }),
+            testbed: Box::new(PortsTestbed { tester, drain, bidirectional, mesh: self.full_mesh() }),
         })
     }
 
@@ -378,11 +389,10 @@ impl Ports {
                 interface.clone_from(end);
             }
         }
-        self.refuse_several("this command")?;
         let ends = self.traffic.ends(&[], None).map_err(Failure::Input)?;
         let mut tester = self.open_here(session, specs, ends.into(), &[])?;
         tester.flows = self.traffic.plan();
-        let testbed = PortsTestbed { tester, drain: self.drain(), bidirectional: false };
+        let testbed = PortsTestbed { tester, drain: self.drain(), bidirectional: false, mesh: None };
         Ok(Box::new(Bare { testbed, _cable: cable }))
     }
 
@@ -405,7 +415,7 @@ impl Ports {
             1 => Some("one stream of a file".to_owned()),
             count => Some(format!("{count} streams of a file")),
         };
-        let mesh = (self.are_several() && self.streams.is_empty()).then(|| "a full mesh".to_owned());
+        let mesh = self.full_mesh().map(|_| "a full mesh".to_owned());
         let own = match self.are_several() {
             true => self.addresses_of_mesh(),
             false => self.traffic.differences(&self.pair.vlan),

@@ -416,7 +416,7 @@ fn a_search_goes_up_to_what_an_operator_allows() {
     for (of, bidirectional, pps) in [([0, 1], false, 3000.0), ([0, 0], true, 1500.0)] {
         let tester = tester(of.map(|at| &agents[at]));
         let drain = Duration::from_millis(200);
-        let testbed = Box::new(PortsTestbed { tester, drain, bidirectional });
+        let testbed = Box::new(PortsTestbed { tester, drain, bidirectional, mesh: None });
         assert_eq!(testbed.allowed().map(|allowed| allowed.pps), Some(pps));
         let environment = Environment { bidirectional, ..Environment::default() };
         let mut runner = Runner::new(testbed, environment, None, &|| true, &());

@@ -3,6 +3,7 @@
 use crate::accounting::document::result;
 use crate::error::Error;
 use crate::running::retry::undisturbed;
+use crate::running::streams::full_mesh;
 use crate::running::trial::{DirectionOutcome, Offer, Tester};
 use kpps_documents::Trial;
 use kpps_frames::{Mix, rate};
@@ -18,6 +19,8 @@ pub struct PortsTestbed {
     pub drain: Duration,
     /// Frames go both directions.
     pub bidirectional: bool,
+    /// Frames go from each port to all others (RFC 2889, 5.1): whether they are IPv4.
+    pub mesh: Option<bool>,
 }
 
 impl PortsTestbed {
@@ -30,10 +33,21 @@ impl PortsTestbed {
             bidirectional: self.bidirectional,
             keep: false,
             replay: None,
-            streams: self.tester.streams.clone(),
+            streams: match self.mesh {
+                Some(is_ipv4) => full_mesh(self.tester.names().len(), &load.sizes, is_ipv4).into(),
+                None => self.tester.streams.clone(),
+            },
             every: None,
             late: Late::Skip,
             control: None,
+        }
+    }
+
+    /// Refuses a measurement that more than two ports do not have.
+    fn refuse_mesh(&self, what: &str) -> Result<(), TrialError> {
+        match self.mesh {
+            Some(_) => Err(TrialError::Load(format!("{what} is measured between two ports only"))),
+            None => Ok(()),
         }
     }
 
@@ -124,6 +138,7 @@ impl Testbed for PortsTestbed {
         frames: u64,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Trial, TrialError> {
+        self.refuse_mesh("a single burst")?;
         // A little more than it takes: the last frame may be as late as any.
         let whole = units::seconds(frames as f64 / load.rate.pps_of(self.line_rate_pps(&load.sizes)?))
             .map_err(TrialError::Load)?;
@@ -138,6 +153,7 @@ impl Testbed for PortsTestbed {
         then_pps: f64,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(Trial, f64), TrialError> {
+        self.refuse_mesh("recovery from overload")?;
         let offer = self.offer(load);
         let (half, whole) = (offer.load.duration, 2 * offer.load.duration);
         let offer = Offer { shape: Shape::Then(half, then_pps), ..offer }.lasting(whole);

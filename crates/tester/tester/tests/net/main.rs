@@ -874,7 +874,8 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     if !net.can("tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 6000") {
         return skip::lacks("the queueing discipline tbf");
     }
-    let mut testbed = PortsTestbed { tester, drain: Duration::from_secs(3), bidirectional: false };
+    let mut testbed =
+        PortsTestbed { tester, drain: Duration::from_secs(3), bidirectional: false, mesh: None };
     let load = kpps_methods::Load::of(40_000.0, Size::MIN).lasting_ms(0, 250).with_seed(0);
     let mut burst = |frames| {
         let trial = testbed.burst_while(&load, frames, &|| true).unwrap();

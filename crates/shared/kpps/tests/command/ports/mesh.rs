@@ -36,6 +36,33 @@ fn three_ports_are_a_full_mesh() {
     }
 }
 
+/// A curve and a search have the load of each port, and the frames of all directions.
+#[test]
+fn a_full_mesh_has_a_curve_and_a_rate() {
+    let Some(net) = Net::bridge_of_ports(3) else { return };
+    let ports = ["--ports", "packet:a,packet:b,packet:c", "--json", "--max-shortfall", "99%"];
+    let words =
+        [&["curve", "--load", "1kpps,2kpps", "--duration", "300ms", "--size", "imix-csit"], &ports[..]];
+    let curve = document(&net.kpps(&words.concat()));
+    assert!(curve["environment"]["traffic"].as_str().unwrap().contains("a full mesh"), "{curve}");
+    assert_eq!(curve["environment"]["bidirectional"], Value::Null, "{curve}");
+    let points = curve["series"][0]["points"].as_array().unwrap();
+    // Three ports for 300 ms.
+    let due = |trial: &Value| trial["sent"].as_u64().unwrap() + trial["shortfall"].as_u64().unwrap();
+    assert_eq!(points.iter().map(due).collect::<Vec<_>>(), [900, 1800], "{curve}");
+    let range = ["ndr", "--min", "1kpps", "--max", "2kpps", "--duration", "200ms", "--size", "100"];
+    let output = net.kpps(&[&range[..], &ports].concat());
+    let search = document(&output);
+    let trials = search["trials"].as_array().unwrap();
+    assert!(!trials.is_empty(), "{search}");
+    // 1 to 2 kpps from each port.
+    let offered = |trial: &Value| trial["offered_pps"].as_f64().unwrap();
+    assert!(trials.iter().all(|trial| (2990.0..=6010.0).contains(&offered(trial))), "{search}");
+    let goal = &search["goals"][0];
+    let rate_pps = goal["lower_pps"].as_f64().or(goal["upper_pps"].as_f64()).unwrap();
+    assert!((1000.0..=2000.0).contains(&rate_pps), "{goal}");
+}
+
 /// A file says where each stream goes.
 #[test]
 fn streams_go_where_a_file_says() {
@@ -134,10 +161,10 @@ fn options_of_two_ports_are_refused() {
         assert!(!output.status.success() && error.contains(said), "{words:?}: {error}");
         assert_eq!(error.trim_end().lines().count(), 1, "{error}");
     }
-    for (command, more) in [("curve", &["--load", "1kpps"][..]), ("ndr", &[])] {
-        let output = net.kpps(&[&[command, "--ports", "packet:a,packet:b,packet:c"][..], more].concat());
+    for command in ["rfc2544", "calibrate-host"] {
+        let output = net.kpps(&[command, "--ports", "packet:a,packet:b,packet:c"]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(error.contains("this command is for two ports, and 3 were given"), "{error}");
+        assert!(error.contains(&format!("`kpps {command}` is for two ports, and 3 were given")), "{error}");
     }
     let many: Vec<_> = (0..17).map(|n| format!("packet:x{n}")).collect();
     let output = net.kpps(&["trial", "--ports", &many.join(","), "--load", "1kpps"]);
