@@ -126,11 +126,53 @@ impl Rule {
     }
 }
 
+/// An interface's driver, as far as it executes commands.
+trait Execute {
+    fn execute(&self, command: &mut Command) -> io::Result<()>;
+}
+
+impl Execute for Interface {
+    fn execute(&self, command: &mut Command) -> io::Result<()> {
+        command.execute(self)
+    }
+}
+
+/// Rules that a driver has inserted. They are deleted when this is dropped.
+#[derive(Debug)]
+struct Inserted<D: Execute> {
+    driver: D,
+    locations: Vec<u32>,
+}
+
+impl<D: Execute> Inserted<D> {
+    /// Inserts these rules at these places. The number of the refused rule, from 1, is part of an error; then
+    /// no rule is left.
+    fn all(driver: D, rules: &[Rule], places: Vec<u32>) -> Result<Self, (usize, io::Error)> {
+        let mut all = Self { driver, locations: Vec::with_capacity(rules.len()) };
+        for (n, (rule, place)) in (1..).zip(rules.iter().zip(places)) {
+            let mut command = rule.insertion(place);
+            all.driver.execute(&mut command).map_err(|error| (n, error))?;
+            all.locations.push(command.word(LOCATION));
+        }
+        Ok(all)
+    }
+}
+
+impl<D: Execute> Drop for Inserted<D> {
+    fn drop(&mut self) {
+        for location in &self.locations {
+            let mut command = Command::of(DELETE_RULE, 0);
+            command.put(LOCATION, &location.to_ne_bytes());
+            // There is no caller to return an error to.
+            let _ = self.driver.execute(&mut command);
+        }
+    }
+}
+
 /// Rules of an interface that exist as long as this value.
 #[derive(Debug)]
 pub struct Rules {
-    interface: Interface,
-    locations: Vec<u32>,
+    _inserted: Inserted<Interface>,
 }
 
 impl Rules {
@@ -141,27 +183,11 @@ impl Rules {
     pub fn add(name: &str, rules: &[Rule]) -> io::Result<Self> {
         let interface = Interface::find(name)?;
         let places = places(&interface, rules.len()).map_err(|error| refusal(name, error))?;
-        let mut all = Self { interface, locations: Vec::with_capacity(rules.len()) };
-        for (n, (rule, place)) in (1..).zip(rules.iter().zip(places)) {
-            let mut command = rule.insertion(place);
-            let inserted = command.execute(&all.interface).map_err(|error| refusal(name, error));
-            inserted.map_err(|error| {
-                io::Error::new(error.kind(), format!("rule {n} of {}: {error}", rules.len()))
-            })?;
-            all.locations.push(command.word(LOCATION));
-        }
-        Ok(all)
-    }
-}
-
-impl Drop for Rules {
-    fn drop(&mut self) {
-        for location in &self.locations {
-            let mut command = Command::of(DELETE_RULE, 0);
-            command.put(LOCATION, &location.to_ne_bytes());
-            // There is no caller to return an error to.
-            let _ = command.execute(&self.interface);
-        }
+        let inserted = Inserted::all(interface, rules, places).map_err(|(n, error)| {
+            let why = refusal(name, error);
+            io::Error::new(why.kind(), format!("rule {n} of {}: {why}", rules.len()))
+        })?;
+        Ok(Self { _inserted: inserted })
     }
 }
 
@@ -221,6 +247,8 @@ mod tests {
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::{Mac, Size};
     use kpps_namespaces::Net;
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeMap;
     use std::net::SocketAddr;
 
     #[test]
@@ -273,6 +301,50 @@ mod tests {
         }
         let frame = [0; 64];
         assert_eq!(Rule::of(&frame, 64, 0), None);
+    }
+
+    /// A driver that chooses locations, for at most three rules.
+    #[derive(Default)]
+    struct Table {
+        rules: RefCell<BTreeMap<u32, Vec<u8>>>,
+        deleted: Cell<usize>,
+    }
+
+    impl Execute for &Table {
+        fn execute(&self, command: &mut Command) -> io::Result<()> {
+            let mut rules = self.rules.borrow_mut();
+            match command.word(0) {
+                INSERT_RULE if rules.len() == 3 => return Err(Errno::NOSPC.into()),
+                INSERT_RULE => {
+                    assert_eq!(command.word(LOCATION), ANY_LOCATION);
+                    let location = 100 + rules.len() as u32;
+                    rules.insert(location, command.0.to_vec());
+                    command.put(LOCATION, &location.to_ne_bytes());
+                }
+                DELETE_RULE => {
+                    rules.remove(&command.word(LOCATION)).unwrap();
+                    self.deleted.set(self.deleted.get() + 1);
+                }
+                other => panic!("command {other:#x}"),
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn rules_are_deleted_in_the_end_and_after_an_error() {
+        let frame = udp_test(&Flow::default(), Size::MIN).unwrap();
+        let rules: Vec<_> = (0..4).map(|queue| Rule::of(&frame, frame.len(), queue).unwrap()).collect();
+        let table = Table::default();
+        let Ok(inserted) = Inserted::all(&table, &rules[..3], vec![ANY_LOCATION; 3]) else { panic!() };
+        assert_eq!(inserted.locations, [100, 101, 102]);
+        let queues: Vec<u8> = table.rules.borrow().values().map(|rule| rule[QUEUE]).collect();
+        assert_eq!(queues, [0, 1, 2]);
+        drop(inserted);
+        assert_eq!((table.rules.borrow().len(), table.deleted.get()), (0, 3));
+        let refused = Inserted::all(&table, &rules, vec![ANY_LOCATION; 4]).map(|_| ()).unwrap_err();
+        assert_eq!((refused.0, Errno::from_io_error(&refused.1)), (4, Some(Errno::NOSPC)));
+        assert_eq!((table.rules.borrow().len(), table.deleted.get()), (0, 6));
     }
 
     #[test]
