@@ -646,7 +646,6 @@ mod tests {
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::checksum::{Sum, checksum};
     use kpps_frames::flows::{Addresses, Flows, PortNumbers};
-    use kpps_frames::headers::Fields;
     use kpps_frames::{Mac, Mix, Size, Tag};
     use kpps_frames::{RawPacket, TemplateOptions, ipv4, tag, tcp, udp};
     use kpps_methods::Variation;
@@ -695,24 +694,6 @@ mod tests {
             Instant::now(),
             10,
         )
-    }
-
-    #[test]
-    fn flows_are_counted_by_themselves_and_a_nat_is_noticed() {
-        for nat in [false, true] {
-            let (templates, frame) = many("10.0.0.1-10.0.0.5", "10.1.0.1");
-            let mut all = Arrivals::new(7, templates, Instant::now(), 100);
-            for sequence in (0..100).filter(|sequence| sequence % 10 != 3) {
-                let mut frame = frame(sequence);
-                let from = nat.then_some(IpAddr::from([192, 0, 2, 1]));
-                Fields { from, ..Fields::default() }.write(&mut frame);
-                assert!(all.take(&frame, None), "{sequence}");
-            }
-            let came: Vec<u64> = (0..10).map(|flow| if flow == 3 { 0 } else { 10 }).collect();
-            assert_eq!(all.came_of_flows(), [came]);
-            assert_eq!(all.sent_of_flows(&[100]), [[10; 10]]);
-            assert_eq!(all.are_rewritten(), nat);
-        }
     }
 
     #[test]
