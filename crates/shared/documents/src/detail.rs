@@ -2,6 +2,7 @@
 
 use crate::calibration::{Gaps, Sender};
 use crate::json::to_json;
+use crate::queues::Queues;
 use crate::round::rounded_to;
 use crate::run::Lateness;
 use crate::{Doubt, Environment, FlowLatency, Latency, Schema, Trial};
@@ -437,6 +438,9 @@ pub struct Direction {
     /// The work of each core, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreCount>,
+    /// The receive queues of the port that receives, if each of its cores reads one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Queues>,
     /// The changes of the load while frames were sent. Before the first change, the load was the requested
     /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -45,6 +45,7 @@ mod mix;
 pub mod ndr;
 pub mod places;
 pub mod provenance;
+pub mod queues;
 mod registers;
 pub mod rfc2544;
 mod round;

@@ -60,6 +60,7 @@ fn page(trial: &DetailedTrial) -> String {
             section { h2 { "Latency" } (latency(trial)) }
             @if trial.directions.iter().any(|way| way.flows.is_some()) { section { h2 { "Flows" } (flows(trial)) } }
             @if trial.directions.iter().any(|way| !way.cores.is_empty()) { section { h2 { "Cores" } (cores(trial)) } }
+            @if trial.directions.iter().any(|way| way.queues.is_some()) { section { h2 { "Receive queues" } (queues(trial)) } }
             @if trial.directions.iter().any(|way| !way.streams.is_empty()) { section { h2 { "Streams" } (streams(trial)) } }
             (series::section(trial))
             @if !trial.cpus.is_empty() { section { h2 { "CPU time" } (cpus(trial)) } }
@@ -178,6 +179,38 @@ fn cores(trial: &DetailedTrial) -> Markup {
                     }
                 } }
             } }
+        }
+    }
+}
+
+/// The receive queues of all directions.
+fn queues(trial: &DetailedTrial) -> Markup {
+    let names = [
+        "queue",
+        "flows",
+        "sent",
+        "received",
+        "elsewhere",
+        "lost",
+        "of others",
+        "not predicted",
+        "receive overflow",
+    ];
+    markup! {
+        @for (way, queues) in trial.directions.iter().filter_map(|way| Some((way, way.queues.as_ref()?))) {
+            p.hint { "Of " (way.to) ", from " (way.from) ":" }
+            div.scroll { table {
+                thead { tr { @for name in names { th scope="col" { (name) } } } }
+                tbody { @for it in &queues.each {
+                    tr {
+                        th scope="row" { (it.queue) @if !it.read { " (not read)" } }
+                        td { (it.flows) }
+                        @for count in [it.sent, it.received, it.elsewhere, it.lost, it.of_others, it.of_unknown] { td { (count) } }
+                        td { (it.overflow.map_or_else(|| "–".into(), |frames| frames.to_string())) }
+                    }
+                } }
+            } }
+            @for sentence in sentences::queues(queues) { p { (sentence) } }
         }
     }
 }

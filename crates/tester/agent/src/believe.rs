@@ -213,6 +213,7 @@ pub(crate) fn done(
         },
         of_senders: vec![OfSender {
             from: 1 - task.at,
+            queues: None,
             received: Received {
                 arrived,
                 last_gap,

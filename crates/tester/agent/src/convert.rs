@@ -603,6 +603,7 @@ mod tests {
             },
             of_senders: vec![OfSender {
                 from: 0,
+                queues: None,
                 received: Received {
                     arrived,
                     last_gap: Some(Duration::MAX),

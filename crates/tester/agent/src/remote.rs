@@ -502,6 +502,7 @@ impl TestPort for RemotePort {
             },
             of_senders: vec![OfSender {
                 from: 1 - task.at,
+                queues: None,
                 received: Received {
                     arrived: Arrived { received, ..Arrived::default() },
                     ..Received::default()

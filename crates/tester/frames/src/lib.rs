@@ -14,6 +14,7 @@
 //! - [`RawPacket`] makes a test frame of any packet.
 //! - [`headers`] finds the headers of any frame, and changes their fields. [`Superpacket`] cuts frames
 //!   apart that a kernel has merged.
+//! - [`rss`] hashes flows as cards do that spread them over receive queues.
 //! - [`fillers`] places frames on a wire with exact gaps.
 //! - [`mix`] has the mixes of sizes that testers use; [`flows`] are ranges of addresses and ports.
 //!   [`Templates`] are the frames of both in the order of sending.
@@ -51,6 +52,7 @@ pub mod pcap;
 pub mod pcapng;
 pub mod rate;
 pub mod raw;
+pub mod rss;
 mod size;
 pub mod stack;
 mod superpacket;

@@ -3,6 +3,7 @@
 //!
 //! - [`rings`] are packet sockets and `AF_XDP` sockets with their rings; [`udp`] has UDP sockets.
 //! - [`Interface`], [`ethtool`] and [`netlink`] are about interfaces of the kernel.
+//! - A [`Spread`] is how an interface spreads frames over its receive queues; [`Rules`] steer flows there.
 //! - [`drops`] counts the packets that the kernel drops; [`Redirect`] is the program for `AF_XDP`.
 //! - [`devices`] lists network cards, and moves them between the kernel's driver and user space.
 //! - A [`Domain`] is memory that several cards share: one IOMMU address space ([`Backend::Vfio`]) or huge
@@ -60,7 +61,7 @@ pub use backend::Backend;
 pub use bpf::{Redirect, drops};
 pub use error::{Error, UNLOCK};
 #[cfg(target_os = "linux")]
-pub use interface::{Cable, Interface, OtherLink, ethtool, netlink};
+pub use interface::{Cable, Interface, OtherLink, Rule, Rules, Spread, Unknown, ethtool, netlink};
 #[cfg(target_os = "linux")]
 pub use pci::{Card, CardPlatform, Domain, Interrupts, Window, devices, paced};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

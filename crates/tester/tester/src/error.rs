@@ -102,6 +102,14 @@ pub enum Error {
     /// Ports on several cores do not do this.
     #[error("{0} is not possible on several cores: use one core")]
     SeveralCores(&'static str),
+    /// Flows cannot be steered to the receive queues of a port.
+    #[error("{port}: flows cannot be steered to its receive queues: {why}")]
+    NoSteering {
+        /// The port.
+        port: String,
+        /// The reason.
+        why: String,
+    },
     /// More than two ports do not do this.
     #[error("{0} is not possible between more than two ports")]
     SeveralPorts(&'static str),

@@ -54,7 +54,7 @@ pub use capturing::{Captured, RingForm, capture_all, pcapng_of_all, received_of}
 pub use error::Error;
 pub use judging::{
     AnomalousFrame, Arrivals, Arrived, Classes, Findings, Kept, Losses, Lost, OfFlow, OfStream, Playback,
-    Received, SequenceGap, Skipped, pcapng, timeline,
+    Received, SequenceGap, Skipped, pcapng, queues, timeline,
 };
 pub use running::{
     Address, Allowed, DirectionOutcome, Done, Expect, ExpectedStream, FlowPlan, Host, LiveCounts, LocalHost,

@@ -1,4 +1,6 @@
-//! The RSS hash, computed bit by bit from its definition (Microsoft, "RSS Hashing Functions").
+//! The RSS hash of a frame, as the 82576 computes it.
+
+use kpps_frames::rss::toeplitz;
 
 /// The fields that a hash covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,16 +9,6 @@ pub enum Hashed {
     Ports,
     /// Addresses only.
     Addresses,
-}
-
-/// The Toeplitz hash of `input` under `key`: for each set bit of the input, the 32 bits of the key
-/// from there on.
-pub fn toeplitz(key: &[u8; 40], input: &[u8]) -> u32 {
-    let bit = |bytes: &[u8], at: usize| {
-        u32::from(bytes.get(at / 8).is_some_and(|byte| byte << (at % 8) & 0x80 != 0))
-    };
-    let window = |at: usize| (at..at + 32).fold(0, |window, at| window << 1 | bit(key, at));
-    (0..input.len() * 8).filter(|&at| bit(input, at) != 0).fold(0, |hash, at| hash ^ window(at))
 }
 
 /// The hash of a frame and the fields that it covers; `None` if it is not IP. The frame is Ethernet without

@@ -95,6 +95,11 @@ pub struct PortPair {
     /// with a queue for each core; there are at least as many flows, or streams, as cores [default: 1]
     #[arg(long, value_name = "N|LIST", value_parser = Cores::read, help_heading = heading::CARDS_AND_CPUS)]
     cores: Option<Cores>,
+    /// Steer flows to the receiving cores in turn, by a rule of the interface for each flow (as `ethtool -N`
+    /// adds them), until the command ends. The receiving ports are xdp:IFACE with several cores, or
+    /// xdp:IFACE:QUEUE. Without this option the card's hash chooses the queue of a flow
+    #[arg(long, help_heading = heading::CARDS_AND_CPUS)]
+    steer: bool,
     /// Also offer the same load from the second port to the first
     #[arg(long, help_heading = heading::LOAD)]
     bidirectional: bool,
@@ -333,7 +338,7 @@ impl Ports {
         tester.flows = traffic.plan();
         let speed = tester.speed_mbps().map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
         tester.streams = self.streams.iter().map(|stream| stream.clone().on_link(speed)).collect();
-        tester.learning = !pair.no_learning;
+        (tester.learning, tester.steer) = (!pair.no_learning, pair.steer);
         (tester.retries, tester.max_shortfall) = (pair.retries, pair.max_shortfall);
         pair.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
         Ok(tester)

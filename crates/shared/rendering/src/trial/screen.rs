@@ -6,6 +6,7 @@ use crate::worst::worst;
 use kpps_documents::detail::{
     Carried, CoreCount, DetailedTrial, Direction, FlowCount, Flows, SizeCount, StreamCount,
 };
+use kpps_documents::queues::{FlowElsewhere, QueueChoice, QueueCount, Queues};
 use kpps_documents::words::{bits, in_kpps, rate};
 use kpps_documents::{Doubt, Latency, Trial};
 use std::fmt::Write;
@@ -50,6 +51,7 @@ fn parts(trial: &DetailedTrial, direction: &Direction) -> String {
         let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
     }
     text += &cores(direction);
+    text += &queues(direction);
     // The only stream of a direction between more than two ports is the direction.
     if trial.environment.testbed.len() <= 2 || direction.streams.len() > 1 {
         text += &streams(trial, direction);
@@ -88,6 +90,43 @@ fn cores(direction: &Direction) -> String {
             let _ = write!(text, ", {:.2} % of gaps within 10 µs", 100.0 * within);
         }
         text.push('\n');
+    }
+    text
+}
+
+/// The receive queues of a direction, if each core reads one.
+fn queues(direction: &Direction) -> String {
+    let mut text = String::new();
+    let Some(queues) = &direction.queues else { return text };
+    let Queues { by, system_key, each, elsewhere, .. } = queues;
+    let by = match (by, system_key) {
+        (QueueChoice::Rules, _) => "flows steered by rules",
+        (QueueChoice::Hash, false) => "flows by the card's hash",
+        (QueueChoice::Hash, true) => "flows by the card's hash with the kernel's key",
+    };
+    let _ = writeln!(text, "{} receive queues of {}, {by}:", each.len(), direction.to);
+    for row in each {
+        let QueueCount { queue, flows, sent, received, elsewhere, lost, .. } = row;
+        let _ = write!(text, "  queue {queue}  {flows} flows, {sent} sent, {received} received, {lost} lost");
+        for (count, what) in [
+            (*elsewhere, "came to other queues"),
+            (row.of_others, "of other queues' flows"),
+            (row.of_unknown, "of flows that are not predicted"),
+            (row.overflow.unwrap_or(0), "receive overflow"),
+        ] {
+            if count > 0 {
+                let _ = write!(text, ", {count} {what}");
+            }
+        }
+        let _ = writeln!(text, "{}", if row.read { "" } else { " (not read by this port)" });
+    }
+    for sentence in sentences::queues(queues) {
+        let _ = writeln!(text, "  {sentence}");
+    }
+    for FlowElsewhere { flow, queue, came } in elsewhere.iter().take(SHOWN) {
+        let came: Vec<_> =
+            came.iter().map(|it| format!("{} came to queue {}", it.frames, it.queue)).collect();
+        let _ = writeln!(text, "  {flow}: expected in queue {queue}, and {}", came.join(", "));
     }
     text
 }
@@ -409,4 +448,45 @@ fn cpus(trial: &DetailedTrial) -> String {
         let _ = writeln!(text, "{cycles:.0} cycles for each frame that arrived, of all CPUs together");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kpps_documents::queues::QueueFrames;
+
+    #[test]
+    fn each_queue_has_a_row() {
+        assert_eq!(queues(&Direction::default()), "");
+        let row = |queue, lost| QueueCount {
+            queue,
+            read: queue != 1,
+            flows: 5,
+            sent: 50,
+            received: 50 - lost,
+            lost,
+            overflow: Some(lost),
+            ..QueueCount::default()
+        };
+        let came = vec![QueueFrames { queue: 0, frames: 3 }, QueueFrames { queue: 2, frames: 4 }];
+        let all = Queues {
+            each: vec![row(0, 0), row(1, 50), QueueCount { of_others: 4, ..row(2, 7) }],
+            flows_elsewhere: 1,
+            elsewhere: vec![FlowElsewhere { flow: "voice".into(), queue: 0, came }],
+            ..Queues::default()
+        };
+        let direction = Direction { to: "xdp:b".into(), queues: Some(all), ..Direction::default() };
+        let lines: Vec<_> = queues(&direction).lines().map(str::to_owned).collect();
+        assert_eq!(
+            lines,
+            [
+                "3 receive queues of xdp:b, flows by the card's hash:",
+                "  queue 0  5 flows, 50 sent, 50 received, 0 lost",
+                "  queue 1  5 flows, 50 sent, 0 received, 50 lost, 50 receive overflow (not read by this port)",
+                "  queue 2  5 flows, 50 sent, 43 received, 7 lost, 4 of other queues' flows, 7 receive overflow",
+                "  Frames of 1 flow came to other queues than the expected one: it is unknown why.",
+                "  voice: expected in queue 0, and 3 came to queue 0, 4 came to queue 2",
+            ]
+        );
+    }
 }

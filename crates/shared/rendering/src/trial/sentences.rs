@@ -3,6 +3,7 @@
 use kpps_documents::detail::{
     ArrivalBy, Capture, Clocks, DetailedTrial, Direction, FullCapture, LossTimes, RateChange,
 };
+use kpps_documents::queues::{ElsewhereReason, Queues};
 use kpps_documents::words::rate;
 use kpps_documents::{Doubt, FlowLatency};
 
@@ -179,6 +180,24 @@ pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
     (is_silent && !trial.doubts.iter().any(is_cause)).then_some(says)
 }
 
+/// Sentences on flows whose queue is unknown, and on flows in other queues than the expected one.
+pub(super) fn queues(queues: &Queues) -> Vec<String> {
+    let flows = |count: u32| if count == 1 { "1 flow".to_owned() } else { format!("{count} flows") };
+    let mut all = Vec::new();
+    if queues.flows_elsewhere > 0 {
+        let why = queues.reason.map_or("it is unknown why", ElsewhereReason::words);
+        all.push(format!(
+            "Frames of {} came to other queues than the expected one: {why}.",
+            flows(queues.flows_elsewhere)
+        ));
+    }
+    if queues.unknown_flows > 0 {
+        let why = queues.unknown.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        all.push(format!("The queue of {} cannot be predicted{why}.", flows(queues.unknown_flows)));
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +214,20 @@ mod tests {
             |departures| frames(&DetailedTrial { replay: Some(replay(departures)), ..Default::default() });
         assert_eq!(of(&[]), "a.pcap, unchanged");
         assert_eq!(of(&["2 frames were cut when they were captured"]), "a.pcap");
+    }
+
+    #[test]
+    fn flows_in_other_queues_have_their_reason() {
+        assert_eq!(queues(&Queues::default()), Vec::<String>::new());
+        let of = |reason| queues(&Queues { flows_elsewhere: 2, reason, ..Queues::default() });
+        assert_eq!(
+            of(Some(ElsewhereReason::Rewritten)),
+            ["Frames of 2 flows came to other queues than the expected one: \
+              their addresses or ports were rewritten on the way."]
+        );
+        assert!(of(None)[0].ends_with(": it is unknown why."));
+        let unknown = Queues { unknown_flows: 1, unknown: Some("no table".into()), ..Queues::default() };
+        assert_eq!(queues(&unknown), ["The queue of 1 flow cannot be predicted: no table."]);
     }
 
     #[test]

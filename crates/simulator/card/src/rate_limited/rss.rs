@@ -5,27 +5,11 @@
 //! TCP and UDP if the frame has them.
 
 use super::reg;
+pub use kpps_frames::rss::KEY_BYTES;
+use kpps_frames::rss::toeplitz;
 
-/// Bytes of the key.
-pub const KEY_BYTES: usize = 40;
 /// Entries of the table, one for each value of the hash's low seven bits.
 pub const ENTRIES: usize = 128;
-
-/// The Toeplitz hash of `input`, at most 36 bytes: the exclusive or, over all set bits from the left, of the
-/// 32 bits of the key that begin there.
-pub fn toeplitz(key: &[u8; KEY_BYTES], input: &[u8]) -> u32 {
-    // The upper 32 bits are those of the key at the current bit of the input.
-    let mut window = key[..8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    let mut hash = 0;
-    for (byte, next) in input.iter().zip(key[8..].iter().chain(&[0; 4])) {
-        for bit in (0..8).rev() {
-            hash ^= (window >> 32) as u32 * u32::from(byte >> bit & 1);
-            window <<= 1;
-        }
-        window |= u64::from(*next);
-    }
-    hash
-}
 
 /// The parts of an IP frame that the card parses.
 struct Ip {

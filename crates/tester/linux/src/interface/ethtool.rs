@@ -92,7 +92,7 @@ pub fn stamping_clock(interface: &str) -> io::Result<Option<u32>> {
 }
 
 /// Two words of 32 bits in one, in the order in which they lie in memory.
-fn pair(first: u32, second: u32) -> u64 {
+pub(super) fn pair(first: u32, second: u32) -> u64 {
     let [a, b, c, d] = first.to_ne_bytes();
     let [e, f, g, h] = second.to_ne_bytes();
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
@@ -100,14 +100,14 @@ fn pair(first: u32, second: u32) -> u64 {
 
 /// Room for an answer whose length is the kernel's choice. Behind it is memory that cannot be written: a
 /// longer answer ends there, with an error.
-struct Room {
+pub(super) struct Room {
     map: MmapRaw,
     bytes: usize,
 }
 
 impl Room {
     /// A table of at least `words` words.
-    fn of(words: usize) -> io::Result<Self> {
+    pub(super) fn of(words: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
         let bytes = (8 * words).next_multiple_of(page);
         let map: MmapRaw = MmapOptions::new().len(bytes + page).map_anon()?.into();
@@ -117,7 +117,7 @@ impl Room {
     }
 
     /// The answer to a command that begins with `head`.
-    fn answer(&mut self, interface: &Interface, head: &[u64]) -> io::Result<&[u64]> {
+    pub(super) fn answer(&mut self, interface: &Interface, head: &[u64]) -> io::Result<&[u64]> {
         // SAFETY: the mapping is zeroed, aligned to pages, and ours alone; what lies before its last page
         // can be read and written.
         let words = unsafe { slice::from_raw_parts_mut(self.map.as_mut_ptr().cast::<u64>(), self.bytes / 8) };

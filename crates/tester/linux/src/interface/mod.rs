@@ -4,7 +4,11 @@ mod cable;
 pub mod ethtool;
 mod netdevice;
 pub mod netlink;
+mod rules;
+pub(crate) mod spread;
 
 pub use cable::Cable;
 pub(crate) use netdevice::name_of;
 pub use netdevice::{Interface, OtherLink};
+pub use rules::{Rule, Rules};
+pub use spread::{Spread, Unknown};

@@ -150,6 +150,17 @@ impl AnyPort {
         }
     }
 
+    /// The number of the receive queue that each core reads, if each reads one of an interface.
+    pub fn queue_numbers(&self) -> Option<Vec<u32>> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Xdp(xdp) => xdp.only_queue().map(|queue| vec![queue]),
+            #[cfg(target_os = "linux")]
+            Self::XdpCores(all) => all.each().map(XdpPort::only_queue).collect(),
+            _ => None,
+        }
+    }
+
     /// The number of cores for which it has a port each.
     pub fn cores(&self) -> usize {
         by_cores!(self, all => all.cores(), _ => 1)

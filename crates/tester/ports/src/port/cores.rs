@@ -47,6 +47,11 @@ impl<P: Port> CoresPort<P> {
         1 + self.others.len()
     }
 
+    /// The port of each core.
+    pub fn each(&self) -> impl Iterator<Item = &P> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
     /// The ports of each core.
     pub fn parts(&mut self) -> impl Iterator<Item = &mut P> {
         each(&mut self.first, &mut self.others)

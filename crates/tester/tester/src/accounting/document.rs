@@ -2,6 +2,7 @@
 
 use crate::judging::losses::{Losses, Lost};
 use crate::judging::playback::Playback;
+use crate::judging::queues::Elsewhere;
 use crate::judging::received::{Findings, OfFlow, OfStream};
 use crate::running::streams::Stream;
 use crate::running::test_port::OfCore;
@@ -11,6 +12,7 @@ use kpps_documents::detail::{
     BitRates, Capture, Carried, CoreCount, CpuTimes, DetailedTrial, Direction, Fate, FlowCount, Flows,
     LossTimes, SizeCount, StreamCount, TrialReplay,
 };
+use kpps_documents::queues::{FlowElsewhere, Queues};
 use kpps_documents::run::Lateness;
 use kpps_documents::{Cpu, Doubt, Environment, FlowLatency, Ledger, Probe, TESTER_RATIO, Trial};
 use kpps_frames::Mix;
@@ -143,6 +145,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
             streams: streams(offer, direction),
             sizes: sizes(offer, &received.sizes),
             cores: cores(direction),
+            queues: queues(tester, offer, direction),
             rate_changes: sent.rate_changes.clone(),
             series: series.as_ref().map(|(_, series)| series.clone()).unwrap_or_default(),
         }
@@ -350,6 +353,30 @@ fn cores(direction: &DirectionOutcome) -> Vec<CoreCount> {
         gaps: sender.gaps.as_ref().map(gaps),
     };
     senders.iter().zip(receivers).map(published).collect()
+}
+
+/// The receive queues of a direction, if each core of the receiving port reads one.
+fn queues(tester: &Tester, offer: &Offer, direction: &DirectionOutcome) -> Option<Queues> {
+    let of = direction.queues.as_ref()?;
+    let name = |stream: usize, flow: u32| match offer.streams_of(direction.ends()).nth(stream) {
+        Some((it, _)) => it.name.clone(),
+        None => tester.flow_name(direction.ends(), flow),
+    };
+    let published = |it: &Elsewhere| FlowElsewhere {
+        flow: name(it.stream, it.flow),
+        queue: it.queue,
+        came: it.came.clone(),
+    };
+    Some(Queues {
+        by: of.by,
+        system_key: of.system_key,
+        each: of.each.clone(),
+        unknown_flows: of.unknown_flows,
+        unknown: of.unknown.clone(),
+        flows_elsewhere: of.elsewhere.len() as u32,
+        reason: of.reason,
+        elsewhere: of.elsewhere.iter().take(WORST).map(published).collect(),
+    })
 }
 
 /// The results of the probes of a direction.

@@ -22,6 +22,7 @@ use crate::clock::{Gain, TimeOfDay};
 use crate::judging::header::Change;
 use crate::judging::kept::{Anomalies, Judge, Keeper, Kept, Noted};
 use crate::judging::losses::Losses;
+use crate::judging::queues::FramesOfFlows;
 use crate::judging::received::{Arrived, Findings, OfFlow, OfStream, Received};
 use crate::judging::send_times::CELLS;
 use crate::judging::stream::{Resemblance, StreamArrivals};
@@ -579,13 +580,30 @@ impl Arrivals {
         (std::mem::take(&mut self.latency), arrival)
     }
 
-    /// As [`finish`](Self::finish), of the records of all cores together. `by_cores`: the frames that each
-    /// core of the sender has sent, if it has divided the only stream by its flows.
-    pub fn finish_shared(mut self, sent: &[u64], by_cores: &[u64]) -> (Received, Vec<Latency>) {
+    /// Notes the frames that were sent of each stream, once the records of all cores are put together.
+    /// `by_cores`: the frames that each core of the sender has sent, if it has divided the only stream by its
+    /// flows.
+    pub fn settle_sent(&mut self, sent: &[u64], by_cores: &[u64]) {
         for (stream, sent) in self.streams.iter_mut().zip(sent) {
             stream.settle_sent(*sent, by_cores);
         }
-        self.finish(sent)
+    }
+
+    /// The frames of each flow of each stream that arrived, without duplicates.
+    pub(crate) fn came_of_flows(&self) -> FramesOfFlows {
+        self.streams.iter().map(StreamArrivals::came_of_flows).collect()
+    }
+
+    /// The frames of each flow of each stream that were sent, if `sent` are the frames of each stream, which
+    /// are [noted](Self::settle_sent) before.
+    pub(crate) fn sent_of_flows(&self, sent: &[u64]) -> FramesOfFlows {
+        self.streams.iter().zip(sent).map(|(stream, sent)| stream.sent_of_flows(*sent)).collect()
+    }
+
+    /// Whether the frames of a stream arrive with other addresses or ports than any of its frames was sent
+    /// with.
+    pub(crate) fn are_rewritten(&self) -> bool {
+        self.streams.iter().any(StreamArrivals::is_rewritten)
     }
 
     /// The frames that arrived of those that were sent of each stream, and their latencies in parts.

@@ -7,6 +7,7 @@ pub(crate) mod header;
 pub(crate) mod kept;
 pub(crate) mod losses;
 pub(crate) mod playback;
+pub mod queues;
 pub(crate) mod received;
 pub(crate) mod recognised;
 pub(crate) mod seen;

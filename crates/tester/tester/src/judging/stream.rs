@@ -16,6 +16,7 @@ use kpps_documents::FlowLatency;
 use kpps_frames::Templates;
 use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use kpps_frames::headers::{Headers, TYPE_SERVICE_VLAN};
+use kpps_frames::rss::HashedPacket;
 use kpps_frames::tag::{self, Tag, TagFormat};
 use kpps_methods::{Latency, LatestOfFlow, Variation};
 use kpps_ports::port::run::SentNumbers;
@@ -654,6 +655,39 @@ impl StreamArrivals {
         }
     }
 
+    /// The frames of a flow that were sent, of `sent` frames of the stream.
+    fn sent_of_flow(&self, flow: u32, sent: u64) -> u64 {
+        match &self.shared {
+            None => self.templates.of_flow(flow, sent),
+            Some(shared) => shared.sent.of_flow(flow),
+        }
+    }
+
+    /// The frames of each flow that were sent, of `sent` frames of the stream.
+    pub fn sent_of_flows(&self, sent: u64) -> Vec<u64> {
+        let flows = (0..).zip(&self.flows);
+        flows.map(|(flow, tally)| self.sent_of_flow(flow, sent).max(tally.received)).collect()
+    }
+
+    /// The frames of each flow that arrived, without duplicates.
+    pub fn came_of_flows(&self) -> Vec<u64> {
+        self.flows.iter().map(|flow| flow.received).collect()
+    }
+
+    /// Whether most frames arrive with other addresses or ports than any frame of the stream was sent with.
+    pub fn is_rewritten(&self) -> bool {
+        let ends = |head: &[u8], bytes: u16| {
+            let packet = HashedPacket::of(head, bytes.into())?;
+            Some([packet.addresses.to_vec(), packet.ports.to_vec()])
+        };
+        let sent = || (0..self.templates.flows().into()).filter_map(|n| self.templates.at(n));
+        let Some(first) = sent().next() else { return false };
+        let came = self.usual.get(..first.head.len()).and_then(|head| ends(head, first.bytes));
+        // Of streams whose fields change, a template has one of many values.
+        let is_known = !self.changes.is_empty() && self.templates.edits().is_empty() && came.is_some();
+        is_known && sent().all(|frame| ends(frame.head, frame.bytes) != came)
+    }
+
     /// The fate of each flow if `sent` frames were sent, and if there are several flows. `margin_ns` is
     /// taken off latencies, if these are known.
     pub fn by_flow(&self, sent: u64, margin_ns: Option<u64>) -> Vec<OfFlow> {
@@ -661,11 +695,7 @@ impl StreamArrivals {
         let each = |(flow, tally): (usize, &FlowTally)| {
             let flow = flow as u32;
             let FlowTally { received, reordered, .. } = *tally;
-            let sent = match &self.shared {
-                None => self.templates.of_flow(flow, sent),
-                Some(shared) => shared.sent.of_flow(flow),
-            };
-            let sent = sent.max(received);
+            let sent = self.sent_of_flow(flow, sent).max(received);
             let latency = margin_ns.and_then(|margin_ns| tally.latency(margin_ns));
             OfFlow { flow, sent, received, reordered, latency }
         };

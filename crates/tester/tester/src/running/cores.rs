@@ -2,12 +2,15 @@
 
 use crate::capturing::ring::Captured;
 use crate::judging::arrivals::Arrivals;
+use crate::judging::queues::{ExpectedQueues, FramesOfFlows};
 use crate::judging::received::Received;
 use crate::judging::timeline::Timeline;
 use crate::running::test_port::{Done, OfCore, OfSender, SentFrames, Task};
 use crate::watching::state::TrialState;
+use kpps_documents::queues::ElsewhereReason;
 use kpps_ports::port::run::{Gaps, Got, PlanPart};
 use kpps_ports::port::{Counters, Trouble};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The frames that have come to a core.
@@ -44,6 +47,14 @@ impl CoreWork {
     pub fn failed(state: &TrialState, trouble: Trouble) -> Self {
         state.abandon();
         Self { trouble: Some(trouble), ..Self::default() }
+    }
+
+    /// The frames of each flow that came to this core, by their sender.
+    fn came_of_flows(&self) -> BTreeMap<usize, FramesOfFlows> {
+        match &self.came {
+            Came::Tagged(all) => all.iter().map(|(from, judge)| (*from, judge.came_of_flows())).collect(),
+            _ => BTreeMap::new(),
+        }
     }
 
     /// The work of this core, with this part of the plan.
@@ -96,12 +107,12 @@ pub(crate) fn on_threads<P: Send>(
 }
 
 /// Puts the work of all cores together. `parts`: the part of each core in the plan, if it has one. `name`:
-/// that of the port.
+/// that of the port. `expected`: the queues of its flows, if each core reads a receive queue.
 pub(crate) fn together(
     mut works: Vec<CoreWork>,
     parts: &[Option<PlanPart>],
     (task, state): (&Task, &TrialState),
-    name: &str,
+    (name, expected): (&str, Option<&ExpectedQueues>),
 ) -> Done {
     let rows = works.iter().zip(parts).map(|(work, part)| work.row(part.as_ref()));
     let rows: Vec<_> = rows.collect();
@@ -121,13 +132,26 @@ pub(crate) fn together(
         }
     }
     let captured = works.iter_mut().find_map(|work| work.captured.take());
+    let came_to: Vec<_> = works.iter().filter(|_| expected.is_some()).map(CoreWork::came_of_flows).collect();
+    let overflows: Vec<_> = rows.iter().map(|row| row.missed).collect();
     let came = works.iter_mut().map(|work| std::mem::take(&mut work.came)).reduce(both).unwrap_or_default();
     let (of_senders, classes) = match came {
         Came::Tagged(all) => {
-            let of = |(from, arrivals): (usize, Arrivals)| {
-                let (received, latency) =
-                    arrivals.finish_shared(&state.sent_to(from, task.at), &state.sent_on_cores(from));
-                OfSender { from, received, latency }
+            let of = |(from, mut arrivals): (usize, Arrivals)| {
+                let sent = state.sent_to(from, task.at);
+                arrivals.settle_sent(&sent, &state.sent_on_cores(from));
+                let queues = expected.and_then(|expected| {
+                    let came_to: Vec<_> =
+                        came_to.iter().map(|of| of.get(&from).cloned().unwrap_or_default()).collect();
+                    let sent_of_flows = arrivals.sent_of_flows(&sent);
+                    let mut queues = expected.settle(from, &sent_of_flows, &came_to, &overflows)?;
+                    if !queues.elsewhere.is_empty() && arrivals.are_rewritten() {
+                        queues.reason = Some(ElsewhereReason::Rewritten);
+                    }
+                    Some(queues)
+                });
+                let (received, latency) = arrivals.finish(&sent);
+                OfSender { from, received, latency, queues }
             };
             (all.into_iter().map(of).collect(), Vec::new())
         }
@@ -136,6 +160,7 @@ pub(crate) fn together(
                 from,
                 received: *received,
                 latency: Vec::new(),
+                queues: None,
             };
             let senders = task.expect.iter().map(|expect| expect.from);
             (senders.zip([received]).map(of).collect(), classes)

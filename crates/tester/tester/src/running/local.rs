@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::judging::arrivals::Arrivals;
 use crate::judging::kept::Noted;
+use crate::judging::queues::ExpectedQueues;
 use crate::judging::recognised::Recognised;
 use crate::judging::senders::Judges;
 use crate::judging::timeline::Timeline;
@@ -18,6 +19,10 @@ use crate::running::building::BuiltStream;
 use crate::running::cores::on_threads;
 use crate::running::cores::{Came, CoreWork, together};
 use crate::running::neighbours::{self, Station};
+#[cfg(target_os = "linux")]
+use crate::running::spreading::Spreading;
+#[cfg(target_os = "linux")]
+use crate::running::test_port::ONLY_XDP;
 use crate::running::test_port::{Done, Expect, ExpectedStream, Host, LiveCounts, SentFrames, Task, TestPort};
 use crate::watching::control::{self, StreamControl};
 use crate::watching::cores::{CoreSent, PortCores, Report};
@@ -48,6 +53,9 @@ pub struct LocalPort {
     interface: Option<String>,
     /// The CPUs around the interface.
     near: Near,
+    /// Its flows at its receive queues, if each core reads one.
+    #[cfg(target_os = "linux")]
+    spreading: Option<Spreading>,
     mac: Mac,
     port: Attended,
     clock: Clock,
@@ -68,6 +76,8 @@ impl LocalPort {
         Ok(Self {
             name: spec.to_string(),
             near: spec.interface().map(Near::interface).unwrap_or_default(),
+            #[cfg(target_os = "linux")]
+            spreading: Spreading::of(&port, spec.interface()),
             interface: spec.interface().map(str::to_owned),
             mac,
             port: Attended::new(port),
@@ -75,6 +85,22 @@ impl LocalPort {
             before: Vec::new(),
             ring: None,
         })
+    }
+
+    /// The expected receive queues of the flows of a trial, if each core reads one.
+    fn expected_queues(&self) -> Option<&ExpectedQueues> {
+        #[cfg(target_os = "linux")]
+        return self.spreading.as_ref().map(Spreading::expected);
+        #[cfg(not(target_os = "linux"))]
+        return None;
+    }
+
+    /// Finds out why flows came to other queues.
+    fn explain_queues(&self, done: &mut Done) {
+        #[cfg(target_os = "linux")]
+        self.spreading.iter().for_each(|spreading| spreading.explain(done));
+        #[cfg(not(target_os = "linux"))]
+        let _ = done;
     }
 
     /// Uses another clock than the shared clock of this process.
@@ -111,6 +137,17 @@ impl TestPort for LocalPort {
 
     fn cores(&self) -> usize {
         self.port.cores()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn spread(&mut self, expect: &[Expect], steers: bool) -> Result<(), Error> {
+        match &mut self.spreading {
+            Some(spreading) => spreading.prepare(&self.name, expect, steers),
+            None if steers && !expect.is_empty() => {
+                Err(Error::NoSteering { port: self.name.clone(), why: ONLY_XDP.into() })
+            }
+            None => Ok(()),
+        }
     }
 
     fn attend(&mut self, own: &Station, others: &[Station]) {
@@ -200,7 +237,9 @@ impl TestPort for LocalPort {
             },
             port => vec![core_work(port, &of_core(0), None, self.ring.take())]
         );
-        together(works, &parts, (task, state), &self.name)
+        let mut done = together(works, &parts, (task, state), (&self.name, self.expected_queues()));
+        self.explain_queues(&mut done);
+        done
     }
 }
 

@@ -12,6 +12,8 @@ pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod sending;
 pub(crate) mod shape;
+#[cfg(target_os = "linux")]
+pub(crate) mod spreading;
 pub(crate) mod streams;
 pub(crate) mod template;
 pub(crate) mod test_port;

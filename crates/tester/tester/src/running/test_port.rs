@@ -9,6 +9,7 @@ use crate::accounting::ledger::PortCount;
 use crate::capturing::ring::{Captured, RingForm};
 use crate::clock::{Follower, Reading};
 use crate::error::Error;
+use crate::judging::queues::OfQueues;
 use crate::judging::received::Received;
 use crate::judging::recognised::{Classes, Skipped};
 use crate::judging::timeline::Timeline;
@@ -154,6 +155,8 @@ pub struct OfSender {
     pub received: Received,
     /// Their times from sending to receiving, in parts, with their margin.
     pub latency: Vec<Latency>,
+    /// Their receive queues, if each core of the port reads one.
+    pub queues: Option<OfQueues>,
 }
 
 impl Done {
@@ -259,6 +262,10 @@ impl SentFrames {
     }
 }
 
+/// Why other ports do not steer flows.
+pub(crate) const ONLY_XDP: &str =
+    "only AF_XDP ports of this host are, with several cores or of a single queue (xdp:IFACE:0)";
+
 /// A port with all that a trial needs of it.
 pub trait TestPort: Send {
     /// Its name in results.
@@ -292,6 +299,17 @@ pub trait TestPort: Send {
     /// Whether it can send and receive several streams.
     fn can_mix(&self) -> bool {
         true
+    }
+    /// Finds out to which receive queues the expected flows come in the next trial. If `steers`, it steers
+    /// each of them to the core that it is the turn of, until it is asked anew or closed.
+    ///
+    /// # Errors
+    /// [`Error::NoSteering`]: flows are to be steered, and the port or its interface cannot do that.
+    fn spread(&mut self, expect: &[Expect], steers: bool) -> Result<(), Error> {
+        match steers && !expect.is_empty() {
+            true => Err(Error::NoSteering { port: self.name().to_owned(), why: ONLY_XDP.into() }),
+            false => Ok(()),
+        }
     }
     /// Until its next use it answers questions to this station by itself, or to others in place of it, if it
     /// can.

@@ -2,6 +2,7 @@
 
 use super::{IPV6, Tester, is_clean, offer, places, tester_on, trial, with_bridge};
 use kpps_documents::detail::DetailedTrial;
+use kpps_documents::queues::QueueChoice;
 use kpps_frames::flows::PortNumbers;
 use kpps_frames::rate::Rate;
 use kpps_namespaces::Net;
@@ -204,5 +205,48 @@ fn what_several_cores_cannot_do_is_refused() {
         let options = kpps_ports::port::Options { cores: 2, ..Default::default() };
         let said = kpps_ports::port::open(&specs, &options).err().unwrap().to_string();
         assert!(said.contains(why) && !said.contains('\n'), "{said}");
+    }
+}
+
+/// Two interfaces with two queues each, and nothing that spreads flows over them by a hash that they report.
+fn with_queues() -> Option<Net> {
+    let net = Net::new()?;
+    net.run(
+        "ip link add name a numtxqueues 2 numrxqueues 2 type veth peer name b numtxqueues 2 numrxqueues 2",
+    );
+    for end in ["a", "b"] {
+        net.run(&format!("ethtool -L {end} rx 2 tx 2"));
+        net.run(&format!("ip link set dev {end} arp off up"));
+    }
+    net.enter();
+    Some(net)
+}
+
+/// The frames of each queue are counted, and the queues that its driver does not report are not guessed.
+#[test]
+fn a_queue_that_the_driver_does_not_report_is_unknown() {
+    let Some(_net) = with_queues() else { return };
+    let mut tester = tester("xdp", IPS);
+    let trial = trial(&mut tester, &offer(4000.0, 64, false));
+    let way = &trial.directions[0];
+    let queues = way.queues.as_ref().unwrap();
+    assert_eq!((queues.by, queues.unknown_flows, queues.flows_elsewhere), (QueueChoice::Hash, 8, 0));
+    assert!(queues.unknown.as_ref().unwrap().contains("no table of queues"), "{queues:#?}");
+    for (core, row) in way.cores.iter().zip(&queues.each) {
+        assert_eq!((row.flows, row.sent, row.lost, row.of_others), (0, 0, 0, 0), "{queues:#?}");
+        assert_eq!((row.read, row.of_unknown), (true, core.received), "{queues:#?}");
+    }
+    assert!(trial.fate.received > 0, "{trial:#?}");
+}
+
+#[test]
+fn flows_are_not_steered_where_the_interface_has_no_rules() {
+    let Some(_net) = with_queues() else { return };
+    for (kind, why) in [("xdp", "its driver has no rules"), ("packet", "only AF_XDP ports of this host")] {
+        let mut tester = tester(kind, IPS);
+        tester.steer = true;
+        let Err(error) = tester.trial(&offer(4000.0, 64, false), &|| true) else { panic!("{kind}") };
+        let line = error.to_string();
+        assert!(line.contains(&format!("{kind}:b: flows cannot be steered")) && line.contains(why), "{line}");
     }
 }

@@ -10,6 +10,7 @@ mod functional;
 mod netem;
 mod ours;
 mod places;
+mod rss;
 mod services;
 
 use kpps_namespaces::skip;

@@ -236,6 +236,11 @@ impl XdpPort {
         self.queues.len()
     }
 
+    /// The number of its receive queue, if it is only one.
+    pub fn only_queue(&self) -> Option<u32> {
+        if let [only] = &self.queues[..] { Some(only.number) } else { None }
+    }
+
     /// Whether the driver uses the buffers themselves (zero copy). All queues share them, so it is true for
     /// all or for none.
     pub fn is_zero_copy(&self) -> bool {

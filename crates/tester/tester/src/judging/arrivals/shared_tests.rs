@@ -48,7 +48,9 @@ fn together(judges: Vec<Arrivals>, sent: u64, by_cores: &[u64]) -> (Received, Ve
         all.add(more);
         all
     });
-    all.unwrap().finish_shared(&[sent], by_cores)
+    let mut all = all.unwrap();
+    all.settle_sent(&[sent], by_cores);
+    all.finish(&[sent])
 }
 
 /// The findings, as numbers: counts, flows, sizes, the runs of lost frames.

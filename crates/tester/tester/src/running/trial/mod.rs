@@ -66,6 +66,8 @@ pub struct Tester {
     /// How often a disturbed trial is repeated ([`undisturbed`](crate::undisturbed)); `None`: a few times, if
     /// it is short.
     pub retries: Option<u32>,
+    /// Whether flows are steered to the receive queues of their cores, by rules of the interfaces.
+    pub steer: bool,
     /// The rings in which a trial keeps all frames that ports send and receive, by the indices of the ports.
     pub captures: BTreeMap<usize, RingForm>,
 }
@@ -147,6 +149,7 @@ impl Tester {
             ceiling_pps: None,
             max_shortfall: None,
             retries: None,
+            steer: false,
             captures: BTreeMap::new(),
         };
         let names = tester.names();

@@ -2,6 +2,7 @@
 
 use crate::accounting::counted::{Counted, Counts};
 use crate::capturing::ring::Captured;
+use crate::judging::queues::OfQueues;
 use crate::judging::received::Received;
 use crate::running::test_port::{OfCore, SentFrames};
 use kpps_documents::detail::{Clocks, Interval};
@@ -75,6 +76,8 @@ pub struct DirectionOutcome {
     pub overflow: Option<u64>,
     /// The work of each core of the sending port and of the receiving port, if there are several.
     pub cores: [Vec<OfCore>; 2],
+    /// The frames in the receive queues of the receiving port, if each of its cores reads one.
+    pub queues: Option<OfQueues>,
     /// The length of intervals in s, and their results, if they were asked for.
     pub series: Option<(f64, Vec<Interval>)>,
 }

@@ -55,6 +55,9 @@ impl Tester {
         // In a user's own packet, the tag is at another position than the BPF program expects.
         let are_plain = offer.streams.iter().all(|stream| stream.stack.is_plain());
         let known = offer.replay.is_none() && self.flows.packet.is_none() && are_plain;
+        for (port, part) in self.ports.iter_mut().zip(&parts) {
+            port.spread(&part.expect, self.steer)?;
+        }
         for site in &mut self.sites {
             site.host.before(known.then_some(basis.trial))?;
         }

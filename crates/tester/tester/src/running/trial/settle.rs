@@ -5,6 +5,7 @@ use super::offer::Offer;
 use super::outcome::{DirectionOutcome, Outcome};
 use super::run::Ended;
 use crate::accounting::ledger::{Accounts, missed};
+use crate::judging::queues::OfQueues;
 use crate::judging::received::Received;
 use crate::judging::timeline::{self, DirectionTotals, Timeline};
 use crate::running::learn::Direction;
@@ -22,6 +23,7 @@ struct Crossing {
     received: Received,
     /// Times from sending to receiving, in parts, as they were measured.
     latency: Vec<Latency>,
+    queues: Option<OfQueues>,
 }
 
 impl Crossing {
@@ -95,7 +97,7 @@ impl Ended {
         names: &[&str],
     ) -> Crossing {
         let came = self.done[to].of_senders.iter_mut().find(|of| of.from == from);
-        let OfSender { mut received, latency, .. } = came.map(take).unwrap_or_default();
+        let OfSender { mut received, latency, queues, .. } = came.map(take).unwrap_or_default();
         if self.lost[from] || self.lost[to] || !self.counted.unbelievable.is_empty() {
             // Times and numbers of frames may be old, or invented.
             received.losses = None;
@@ -120,7 +122,7 @@ impl Ended {
             (arrived.received, arrived.duplicated) =
                 replay.classes.tally(&self.done[to].classes, sent.given, &sent.skipped);
         }
-        Crossing { from, to, sent, received, latency }
+        Crossing { from, to, sent, received, latency, queues }
     }
 
     /// The number of frames that were due. `frames` of them were sent.
@@ -144,7 +146,7 @@ impl Ended {
         either: u64,
         overflow: Option<u64>,
     ) -> DirectionOutcome {
-        let Crossing { from, to, sent, received, latency } = crossing;
+        let Crossing { from, to, sent, received, latency, queues } = crossing;
         let totals = DirectionTotals {
             begun: sent.begun,
             elapsed: sent.elapsed,
@@ -156,7 +158,7 @@ impl Ended {
         let series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &totals));
         let latency = self.latency(offer, to, latency);
         let cores = [from, to].map(|at| self.done[at].cores.clone());
-        DirectionOutcome { from, to, sent, received, latency, either, overflow, cores, series }
+        DirectionOutcome { from, to, sent, received, latency, either, overflow, cores, queues, series }
     }
 
     /// The latencies of the frames that a port received, corrected by the clocks.
