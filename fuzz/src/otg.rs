@@ -32,8 +32,8 @@ fn configured(object: &kpps_otg::value::Object, is_lenient: bool) {
     let mut problems = Problems::new(is_lenient);
     let all = Configuration::read(object, &mut problems);
     for placed in &all.flows {
-        for leg in &placed.legs {
-            let Some(stream) = placed.flow.stream(String::new(), leg, 1_000_000_000) else { continue };
+        for (leg, part) in placed.legs.iter().zip(&placed.parts) {
+            let Some(stream) = placed.flow.stream(String::new(), leg, part, 1_000_000_000) else { continue };
             assert!(stream.pps() > 0.0 && stream.pps().is_finite());
             assert!(placed.flow.sizes().parts().iter().all(|(size, _)| *size >= stream.stack.least()));
         }

@@ -1,7 +1,6 @@
 //! Mixes of frame sizes, with the names that testers use.
 
 use crate::Size;
-use crate::arithmetic::common_divisor;
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -108,6 +107,9 @@ impl Mix {
     /// One period of the mix: each size as often as its weight, spread evenly, the same in every run (smooth
     /// weighted round robin). A stream repeats it.
     pub fn period(&self) -> Vec<Size> {
+        if self.parts.iter().all(|part| part.1 == 1) {
+            return self.parts.iter().map(|part| part.0).collect();
+        }
         let total: u32 = self.parts.iter().map(|part| part.1).sum();
         let mut credit: Vec<i64> = vec![0; self.parts.len()];
         (0..total)
@@ -125,16 +127,10 @@ impl Mix {
             .collect()
     }
 
-    /// The sizes of every `step`-th frame from frame `first` on, as often as they come. They keep their order
-    /// if each of them comes once. `step` is more than 0.
+    /// The mix of these sizes of its frames, under its name. They keep their order if each of them comes
+    /// once. It is the whole mix without sizes.
     #[must_use]
-    pub fn every(&self, first: usize, step: usize) -> Self {
-        let period = self.period();
-        let count = period.len() as u64;
-        let own = count / common_divisor(count, step as u64).max(1);
-        let size =
-            |n: u64| period.get((first as u64 + n * step as u64).checked_rem(count)? as usize).copied();
-        let sizes: Vec<Size> = (0..own).filter_map(size).collect();
+    pub fn some_of(&self, sizes: Vec<Size>) -> Self {
         let name = self.name.clone().into_owned();
         let in_order = Self::in_order(name.clone(), sizes.clone());
         in_order.or_else(|| Self::of_frames(name, sizes)).unwrap_or_else(|| self.clone())
@@ -303,20 +299,16 @@ mod tests {
     }
 
     #[test]
-    fn every_nth_size_is_that_of_the_whole_period() {
-        for text in ["64:7,570:4,1518:1", "64:1,70:1,80:1,90:1,100:1", "100"] {
-            let mix: Mix = text.parse().unwrap();
-            let period = mix.period();
-            for (first, step) in (0..6).flat_map(|first| (1..7).map(move |step| (first, step))) {
-                let some = mix.every(first, step).period();
-                let sorted = |mut sizes: Vec<Size>| {
-                    sizes.sort();
-                    sizes
-                };
-                let whole = (0..some.len()).map(|n| period[(first + n * step) % period.len()]);
-                assert_eq!(sorted(some), sorted(whole.collect()), "{text} {first} {step}");
-            }
-        }
+    fn some_sizes_of_a_mix_keep_their_numbers() {
+        let mix: Mix = "64:7,570:4,1518:1".parse().unwrap();
+        let some = mix.some_of([64, 570, 64].map(Size::with_fcs).into());
+        assert_eq!(
+            (some.name(), some.parts()),
+            (mix.name(), &[(Size::with_fcs(64), 2), (Size::with_fcs(570), 1)][..])
+        );
+        let ordered = mix.some_of([1518, 64].map(Size::with_fcs).into());
+        assert_eq!(ordered.period(), [1518, 64].map(Size::with_fcs));
+        assert_eq!(mix.some_of(Vec::new()), mix);
     }
 
     #[test]

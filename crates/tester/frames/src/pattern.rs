@@ -11,7 +11,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 /// The most values of a pattern that come in turn. A list holds each of them in memory.
 pub const MOST_VALUES: u32 = 1 << 24;
 
-/// The most values that [`Pattern::every`] lists for all of its parts together.
+/// The most values that [`Pattern::of_turns`] lists for all parts together.
 pub const MOST_LISTED: u64 = 1 << 16;
 
 /// The values of a field, by number.
@@ -85,23 +85,30 @@ impl Pattern {
         }
     }
 
-    /// The values of every `step`-th frame from frame `first` on; `None` if the lists of all `step` of these
-    /// would have more than [`MOST_LISTED`] values, or if the values never repeat. `step` is more than 0.
-    pub fn every(&self, first: u64, step: u64) -> Option<Self> {
-        let all = u64::from(self.count()?);
-        if let Self::Steps { first: start, step: each, count } = *self
-            && all.is_multiple_of(step.max(1))
-            && first < step
+    /// The values of some frames: those with the numbers `turns` of each `all` frames, which is more than 0.
+    /// `None` if all parts of the frames together would list more than [`MOST_LISTED`] values, or if the
+    /// values never repeat.
+    pub fn of_turns(&self, turns: &[usize], all: usize) -> Option<Self> {
+        let count = u64::from(self.count()?);
+        let all = all as u64;
+        if let (Self::Steps { first, step, .. }, &[turn]) = (self, turns)
+            && count.is_multiple_of(all)
         {
             return Some(Self::Steps {
-                first: start.wrapping_add(each.wrapping_mul(first.into())),
-                step: each.wrapping_mul(step.into()),
-                count: count / step as u32,
+                first: first.wrapping_add(step.wrapping_mul(turn as u128)),
+                step: step.wrapping_mul(all.into()),
+                count: (count / all) as u32,
             });
         }
-        let count = all / common_divisor(all, step).max(1);
-        let value = |n: u64| self.value(n.wrapping_mul(step).wrapping_add(first) % all);
-        (common_multiple(all, step) <= MOST_LISTED).then(|| Self::List((0..count).map(value).collect()))
+        if self.is_one() || turns.is_empty() {
+            return Some(self.clone());
+        }
+        if common_multiple(count, all) > MOST_LISTED {
+            return None;
+        }
+        let rounds = count / common_divisor(count, all).max(1);
+        let numbers = (0..rounds).flat_map(|round| turns.iter().map(move |turn| *turn as u64 + round * all));
+        Some(Self::List(numbers.map(|n| self.value(n % count)).collect()))
     }
 
     /// The number of values that it keeps in memory.
@@ -261,22 +268,28 @@ mod tests {
         }
         assert!(Pattern::read("10.0.0.1", Format::Number).is_err());
         let endless = Pattern::Random { least: 0, most: 9, seed: 1, count: None };
-        assert_eq!((endless.every(0, 2), Pattern::one(7).every(3, 5)), (None, Some(Pattern::one(7))));
+        assert_eq!(endless.of_turns(&[0], 2), None);
+        assert_eq!(Pattern::one(7).of_turns(&[3], 5), Some(Pattern::one(7)));
         let all = Pattern::Random { least: 0, most: u128::MAX, seed: 1, count: Some(2) };
         assert!(all.value(0) != all.value(1) && all.value(0) == all.value(2));
     }
 
     proptest! {
-        /// Every n-th frame of a pattern has the value that it has in the whole one.
+        /// Some frames of a pattern have the values that they have in the whole one.
         #[test]
-        fn every_nth_value_is_that_of_the_whole(kind in 0..3, count in 1u32..50, step in 1u64..20, first in 0u64..20, n in 0u64..200) {
+        fn values_of_turns_are_those_of_the_whole(
+            kind in 0..3, count in 1u32..50, turns in prop::collection::btree_set(0usize..20, 1..6), more in 0usize..5, n in 0usize..200,
+        ) {
             let pattern = match kind {
                 0 => Pattern::List((0..count).map(|it| u128::from(it * 7 % 13)).collect()),
                 1 => Pattern::Steps { first: 3, step: 5_u128.wrapping_neg(), count },
                 _ => Pattern::Random { least: 1, most: 9, seed: 4, count: Some(count) },
             };
-            let some = pattern.every(first, step).unwrap();
-            prop_assert_eq!(some.value(n), pattern.value(first + n * step));
+            let turns: Vec<usize> = turns.into_iter().collect();
+            let all = turns[turns.len() - 1] + 1 + more;
+            let some = pattern.of_turns(&turns, all).unwrap();
+            let whole = turns[n % turns.len()] + n / turns.len() * all;
+            prop_assert_eq!(some.value(n as u64), pattern.value(whole as u64));
         }
 
         /// Every value of a range comes once in a turn, and stays in the range.

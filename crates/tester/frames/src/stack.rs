@@ -340,12 +340,14 @@ impl Stack {
         Self { combine, ..self }
     }
 
-    /// The stack of every `step`-th frame from frame `first` on, if patterns advance from frame to frame;
-    /// `None` if one has too many values for that ([`Pattern::every`]), or if patterns are combined.
+    /// The stack of some frames, if patterns advance from frame to frame: of those with the numbers `turns`
+    /// of each `all` frames. `None` if a pattern has too many values for that ([`Pattern::of_turns`]), or if
+    /// patterns are combined.
     #[must_use]
-    pub fn every(&self, first: u64, step: u64) -> Option<Self> {
-        let field =
-            |(at, field, pattern): &(usize, Field, Pattern)| Some((*at, *field, pattern.every(first, step)?));
+    pub fn of_turns(&self, turns: &[usize], all: usize) -> Option<Self> {
+        let field = |(at, field, pattern): &(usize, Field, Pattern)| {
+            Some((*at, *field, pattern.of_turns(turns, all)?))
+        };
         let fields = self.fields.iter().map(field).collect::<Option<Vec<_>>>()?;
         (self.combine == Combine::Lockstep).then(|| Self { fields, ..self.clone() })
     }
@@ -758,17 +760,17 @@ mod tests {
     }
 
     #[test]
-    fn every_third_frame_is_that_of_the_whole_stack() {
+    fn frames_of_turns_are_those_of_the_whole_stack() {
         let all = stack("ethernet/ipv4/udp", &[("ipv4.dst", "10.0.0.1-10.0.0.6"), ("udp.dport", "1-7")]);
         let mix = Mix::fixed(Size::with_fcs(100));
         let templates = |stack: &Stack| stack.templates(&between(), &mix).unwrap();
-        for (first, n) in (0..3).flat_map(|first| (0..30).map(move |n| (first, n))) {
+        for (turns, n) in [[0, 1], [1, 3], [2, 3]].iter().flat_map(|turns| (0..60).map(move |n| (turns, n))) {
             let mut bytes = [[0; 200]; 2];
-            templates(&all.every(first, 3).unwrap()).write(n, &mut bytes[0]).unwrap();
-            templates(&all).write(first + 3 * n, &mut bytes[1]).unwrap();
-            assert_eq!(bytes[0], bytes[1], "{first} {n}");
+            templates(&all.of_turns(turns, 4).unwrap()).write(n as u64, &mut bytes[0]).unwrap();
+            templates(&all).write((turns[n % 2] + n / 2 * 4) as u64, &mut bytes[1]).unwrap();
+            assert_eq!(bytes[0], bytes[1], "{turns:?} {n}");
         }
-        assert_eq!(all.combined(Combine::Product).every(0, 3), None);
+        assert_eq!(all.combined(Combine::Product).of_turns(&[0], 3), None);
     }
 
     #[test]

@@ -44,11 +44,16 @@ fn config(flow: serde_json::Value) -> serde_json::Value {
     })
 }
 
+/// The stream of a leg of a flow, on a gigabit link.
+fn stream_of(placed: &crate::translation::Placed, leg: usize) -> Option<kpps_tester::Stream> {
+    placed.flow.stream("f".into(), &placed.legs[leg], &placed.parts[leg], GIGABIT)
+}
+
 /// The stream of a flow of these fields, on a gigabit link.
 fn stream(flow: serde_json::Value) -> kpps_tester::Stream {
     let (all, problems) = read(&config(flow));
     assert_eq!(problems.refused, Vec::<String>::new());
-    all.flows[0].flow.stream("f".into(), &all.flows[0].legs[0], GIGABIT).unwrap()
+    stream_of(&all.flows[0], 0).unwrap()
 }
 
 /// The lines about a flow that is refused.
@@ -431,8 +436,7 @@ fn a_flow_has_a_stream_for_each_two_ports() {
         let (read_all, problems) = read(all);
         assert!(problems.refused.is_empty(), "{:?}", problems.refused);
         let placed = &read_all.flows[0];
-        let stream = |leg| placed.flow.stream(String::new(), leg, GIGABIT).unwrap();
-        placed.legs.iter().map(stream).collect::<Vec<_>>()
+        (0..placed.legs.len()).map(|leg| stream_of(placed, leg).unwrap()).collect::<Vec<_>>()
     };
     let found = streams(&all);
     let ends: Vec<_> = found.iter().map(|it| (it.from, it.to, it.count.unwrap(), it.pps().round())).collect();
@@ -442,6 +446,16 @@ fn a_flow_has_a_stream_for_each_two_ports() {
     assert_eq!(ends, [to, back].concat());
     let starts: Vec<f64> = found.iter().map(|it| (it.start.as_secs_f64() * 600.0).round()).collect();
     assert_eq!(starts, [0.0, 1.0, 4.0, 5.0, 0.0, 4.0, 1.0, 5.0]);
+    // Each frame has the values that it has in the flow: those of one sender with those of its pairs.
+    let ports =
+        json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {"src_port": {"values": [10, 11, 12, 13, 14, 15]}}}]);
+    all["flows"][0]["packet"] = ports;
+    for (stream, turns) in streams(&all).iter().zip([[0, 2], [1, 3], [4, 4], [5, 5]]) {
+        for n in 0..6 {
+            let frame = bytes_of_frame(stream, n);
+            assert_eq!(frame[35], 10 + turns[(n % 2) as usize], "{} {n}", stream.from);
+        }
+    }
     // Bursts are divided, too, if they can be.
     all["flows"][0]["duration"] = json!({"burst": {"packets": 12, "bursts": 2}});
     assert_eq!(streams(&all).iter().map(|it| it.count.unwrap()).sum::<u64>(), 2 * 24);
@@ -479,8 +493,7 @@ fn a_flow_with_metric_tags_has_a_stream_for_each_value() {
     let values = [["01", "0050"], ["02", "01bb"], ["01", "0050"], ["02", "0035"]];
     assert_eq!(placed.flow.tags.values, values);
     let legs = &placed.legs;
-    let streams: Vec<_> =
-        legs.iter().map(|leg| placed.flow.stream("f".into(), leg, GIGABIT).unwrap()).collect();
+    let streams: Vec<_> = (0..legs.len()).map(|leg| stream_of(placed, leg).unwrap()).collect();
     let of = |it: &kpps_tester::Stream| (it.count.unwrap(), it.pps(), it.start.as_micros());
     let ends: Vec<_> = streams.iter().map(of).collect();
     assert_eq!(ends, [(3, 100.0, 0), (3, 100.0, 2500), (2, 100.0, 5000), (2, 100.0, 7500)]);
@@ -512,6 +525,13 @@ fn a_flow_with_metric_tags_has_a_stream_for_each_value() {
         refused(tagged(json!({"total_length": {"metric_tags": [{"name": "a"}]}})))[0]
             .ends_with("a tag needs values that the flow gives")
     );
+    let tags: Vec<_> = (0..17).map(|n| json!({"name": format!("t{n}")})).collect();
+    assert!(tag(json!(tags))[0].ends_with("a flow has at most 16 metric tags"));
+    // The whole width is a client's usual length, also behind an offset.
+    let (all, problems) = read(&config(tagged(
+        json!({"src": {"value": "10.0.7.1", "metric_tags": [{"name": "low", "offset": 16, "length": 32}]}}),
+    )));
+    assert!(problems.refused.is_empty() && all.flows[0].flow.tags.values == [["0701"]], "{problems:?}");
     let many =
         json!({"src": {"increment": {"start": "10.0.0.1", "count": 2000}, "metric_tags": [{"name": "a"}]}});
     assert!(refused(tagged(many))[0].contains("repeat after more than 1000 frames"));
@@ -586,8 +606,8 @@ proptest! {
         for object in read.into_iter().flatten() {
             let all = Configuration::read(&object, &mut problems);
             for placed in &all.flows {
-                for leg in &placed.legs {
-                    let Some(stream) = placed.flow.stream("f".into(), leg, GIGABIT) else { continue };
+                for leg in 0..placed.legs.len() {
+                    let Some(stream) = stream_of(placed, leg) else { continue };
                     prop_assert!(stream.pps() > 0.0 && stream.pps().is_finite());
                     prop_assert!(placed.flow.sizes().parts()[0].0 >= stream.stack.least());
                 }

@@ -127,8 +127,8 @@ impl FlowState {
         self.has_begun |= now.is_sending || frames[0] > 0 || is_late;
         (self.mean_bytes, self.offered_pps) = (stream.sizes.mean_bytes_with_fcs(), stream.pps());
         // A stream that is started again goes on with the next of its sizes.
-        let [before, all] = [self.base.sent, now.sent].map(|frames| bytes_of(&stream.sizes, frames));
-        let bytes_sent = all.saturating_sub(before);
+        let before = if self.base.sent > 0 { bytes_of(&stream.sizes, self.base.sent) } else { 0 };
+        let bytes_sent = bytes_of(&stream.sizes, now.sent).saturating_sub(before);
         let base = self.base.received_sizes.iter().copied().chain(std::iter::repeat(0));
         let by_size: Vec<u64> =
             now.received_sizes.iter().zip(base).map(|(now, base)| since(*now, base)).collect();

@@ -2,10 +2,12 @@
 
 use crate::rules::{Refusal, Rules};
 use crate::translation::{Configuration, Leg, Placed, seconds};
+use kpps_frames::Mix;
 use kpps_frames::rate::GIGABIT;
+use kpps_frames::stack::Stack;
 use kpps_ports::Error;
 use kpps_tester::Stream;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The limits of ports, in their order.
@@ -49,15 +51,15 @@ impl Limits {
     /// The flows ask for too much.
     pub fn planned(&self, all: &Configuration, rules: &Rules) -> Result<Vec<Planned>, Refusal> {
         let name = |port: usize| all.ports.get(port).map_or("", |port| port.name.as_str());
-        let stream = |placed: &Placed, leg: &Leg| {
+        let stream = |placed: &Placed, leg: &Leg, part: &(Stack, Mix)| {
             let bits_per_s =
                 self.slowest_mbps(&leg.ports).map_or(GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
-            placed.flow.stream(name_of_leg(placed, leg, &name), leg, bits_per_s)
+            placed.flow.stream(name_of_leg(placed, leg, &name), leg, part, bits_per_s)
         };
         let mut streams = Vec::new();
         for (flow, placed) in all.flows.iter().enumerate() {
-            for (leg, its) in placed.legs.iter().enumerate() {
-                streams.extend(stream(placed, its).map(|stream| Planned { flow, leg, stream }));
+            for (leg, (its, part)) in placed.legs.iter().zip(&placed.parts).enumerate() {
+                streams.extend(stream(placed, its, part).map(|stream| Planned { flow, leg, stream }));
             }
         }
         let mut names = BTreeSet::new();
@@ -144,14 +146,16 @@ fn check_speed(
 /// The time in which the flows of a port begin, if they are started together.
 const BEGINNING: Duration = Duration::from_millis(50);
 
-/// The streams from a port begin one after the other, in the order of the flows: streams of one rate are no
-/// burst then.
+/// The flows from a port begin one after the other, in their order: flows of one rate are no burst then. The
+/// streams of a flow keep their places among each other.
 fn stagger(streams: &mut [Planned], port: usize) {
-    let mut all: Vec<&mut Stream> =
-        streams.iter_mut().map(|it| &mut it.stream).filter(|stream| stream.from == port).collect();
-    let pps: f64 = all.iter().map(|stream| stream.pps()).sum();
-    let step_s = (1.0 / pps.max(f64::MIN_POSITIVE)).min(BEGINNING.as_secs_f64() / all.len().max(1) as f64);
-    for (place, stream) in all.iter_mut().enumerate() {
+    let mut all: Vec<&mut Planned> = streams.iter_mut().filter(|it| it.stream.from == port).collect();
+    let pps: f64 = all.iter().map(|it| it.stream.pps()).sum();
+    let flows: BTreeSet<usize> = all.iter().map(|it| it.flow).collect();
+    let step_s = (1.0 / pps.max(f64::MIN_POSITIVE)).min(BEGINNING.as_secs_f64() / flows.len().max(1) as f64);
+    let places: BTreeMap<usize, usize> = flows.into_iter().zip(0..).collect();
+    for Planned { flow, stream, .. } in &mut all {
+        let place = places.get(flow).copied().unwrap_or(0);
         stream.start = stream.start.saturating_add(Duration::from_secs_f64(step_s * place as f64));
     }
 }

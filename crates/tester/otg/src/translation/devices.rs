@@ -79,7 +79,10 @@ impl Station {
             IpAddr::V6(ip) => u128::from(ip),
         };
         let differing = (network(own) ^ network(ip)).leading_zeros();
-        own.is_ipv4() == ip.is_ipv4() && self.tags == other.tags && differing >= self.prefix.into()
+        // The type of each tag and its VLAN, without the priority.
+        let vlans =
+            |station: &Self| station.tags.0.map(|tag| tag.map(|(kind, control)| (kind, control & 0xfff)));
+        own.is_ipv4() == ip.is_ipv4() && vlans(self) == vlans(other) && differing >= self.prefix.into()
     }
 
     /// The same for the tester, which answers questions for it; `None` without an address.

@@ -18,8 +18,8 @@ const GAP_BYTES: u64 = 12;
 const WEIGHT_SCALE: f64 = 100.0;
 /// The most frames after which the sizes of a flow repeat.
 const MOST_SIZES: u64 = 200_000;
-/// The most sizes of the streams of a flow with metric tags together.
-const MOST_TAGGED_SIZES: u64 = 1 << 18;
+/// The most sizes of the streams of a flow that has several.
+const MOST_DIVIDED_SIZES: u64 = 1 << 18;
 /// The longest delay or duration.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -32,8 +32,6 @@ pub struct Flow {
     pub tags: Tags,
     stack: Stack,
     sizes: Mix,
-    /// The frames of each leg with tags, by the number of its tag.
-    of_tags: Vec<(Stack, Mix)>,
     load: RateSpec,
     length: Length,
     start: Pause,
@@ -111,7 +109,6 @@ impl Flow {
         let tags = Tags::read(node)?;
         Ok(Self {
             name: node.needed("name")?.to_owned(),
-            of_tags: of_tags(node, &tags, (&stack, &sizes))?,
             tags,
             stack,
             sizes,
@@ -128,9 +125,9 @@ impl Flow {
         })
     }
 
-    /// The number of values of header fields that it keeps in memory.
+    /// The number of values of header fields, and of sizes, that it keeps in memory.
     pub fn listed(&self) -> usize {
-        self.stack.listed() + self.of_tags.iter().map(|(stack, _)| stack.listed()).sum::<usize>()
+        self.stack.listed() + self.sizes.parts().len()
     }
 
     /// Its sizes.
@@ -145,32 +142,42 @@ impl Flow {
     pub fn updated(mut self, node: &Node<'_>, property: &str) -> Result<Self, Bad> {
         match property {
             "rate" => self.load = load(&node.child("rate"))?,
-            _ => {
-                (self.sizes, _) = sizes_for(node, &self.stack)?;
-                self.of_tags = of_tags(node, &self.tags, (&self.stack, &self.sizes))?;
-            }
+            _ => (self.sizes, _) = sizes_for(node, &self.stack)?,
         }
         Ok(self)
     }
 
-    /// Refuses a flow whose bursts cannot be divided among these legs.
+    /// The frames of each of its legs.
     ///
     /// # Errors
     /// The place and what is wrong.
-    pub fn check_legs(&self, node: &Node<'_>, legs: &[Leg]) -> Result<(), Bad> {
-        let Length::Bursts(frames, ..) = self.length else { return Ok(()) };
-        match legs.iter().all(|leg| leg.divides(frames)) {
-            true => Ok(()),
-            false => Err(node.child("duration").child("burst").bad_at(
+    pub fn parts(&self, node: &Node<'_>, legs: &[Leg]) -> Result<Vec<(Stack, Mix)>, Bad> {
+        if let Length::Bursts(frames, ..) = self.length
+            && !legs.iter().all(|leg| leg.divides(frames))
+        {
+            return Err(node.child("duration").child("burst").bad_at(
                 "packets",
                 format!("{frames} cannot be divided evenly among its pairs of stations and metric tags"),
-            )),
+            ));
         }
+        let period: u64 = self.sizes.parts().iter().map(|part| u64::from(part.1)).sum();
+        if legs.len() > 1 && self.sizes.only().is_none() && period * legs.len() as u64 > MOST_DIVIDED_SIZES {
+            let why = "its sizes repeat after too many frames for its metric tags and pairs of stations";
+            return Err(node.bad_at("size", why));
+        }
+        let period = self.sizes.period();
+        let part = |leg: &Leg| {
+            let part = leg.part(&self.stack, (&self.sizes, &period));
+            let why = "its fields have too many values for its metric tags and pairs of stations";
+            part.ok_or_else(|| node.bad_at("packet", why))
+        };
+        legs.iter().map(part).collect()
     }
 
     /// Its stream of this name on a leg, on a link of this speed in bit/s. The rate of a flow, its frames and
-    /// its bursts are those of all legs of a direction together. `None`: the leg has no frame.
-    pub fn stream(&self, name: String, leg: &Leg, bits_per_s: u64) -> Option<Stream> {
+    /// its bursts are those of all legs of a direction together. `part`: the leg's [frames](Self::parts).
+    /// `None`: the leg has no frame.
+    pub fn stream(&self, name: String, leg: &Leg, part: &(Stack, Mix), bits_per_s: u64) -> Option<Stream> {
         let [from, to] = leg.ports;
         let line_pps = self.sizes.line_rate_pps(bits_per_s);
         let all_pps = self.load.pps(line_pps, self.sizes.mean_bytes_with_fcs());
@@ -191,10 +198,7 @@ impl Flow {
         }
         let turn_s = leg.first_turn() as f64 / all_pps;
         let start_s = self.start.seconds(bits_per_s) + turn_s;
-        let (stack, sizes) = match self.of_tags.get(leg.tag) {
-            Some((stack, sizes)) => (stack, sizes),
-            None => (&self.stack, &self.sizes),
-        };
+        let (stack, sizes) = part;
         let stream = Stream {
             name,
             from,
@@ -212,25 +216,6 @@ impl Flow {
         };
         (count != Some(0)).then_some(stream)
     }
-}
-
-/// The frames of each leg of a flow with tags; none if the values of its tags do not change.
-fn of_tags(node: &Node<'_>, tags: &Tags, (stack, sizes): (&Stack, &Mix)) -> Result<Vec<(Stack, Mix)>, Bad> {
-    let turns = tags.values.len();
-    if turns <= 1 {
-        return Ok(Vec::new());
-    }
-    let period: u64 = sizes.parts().iter().map(|part| u64::from(part.1)).sum();
-    if sizes.only().is_none() && period * turns as u64 > MOST_TAGGED_SIZES {
-        return Err(node.bad_at("size", "its sizes repeat after too many frames for metric tags"));
-    }
-    let leg = |tag: usize| {
-        let its = stack.every(tag as u64, turns as u64);
-        let its =
-            its.ok_or_else(|| node.bad_at("packet", "its fields have too many values for metric tags"))?;
-        Ok((its, sizes.every(tag, turns)))
-    };
-    (0..turns).map(leg).collect()
 }
 
 /// Bytes of the first `frames` frames of these sizes, with FCS.

@@ -1,106 +1,126 @@
-//! The legs of a flow: from which port to which other one its frames go.
+//! The legs of a flow: the parts of its frames that are counted apart.
 
 use super::devices::Station;
-use kpps_frames::arithmetic::common_divisor;
+use kpps_frames::Mix;
+use kpps_frames::arithmetic::{common_divisor, common_multiple};
+use kpps_frames::stack::Stack;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The frames of a flow that go from one port to another. A flow between two ports has one leg, and a flow
-/// between stations one for each two ports, in each direction.
+/// The most turns of a direction: the frames of a flow after which its pairs of stations and the values of
+/// its metric tags repeat together.
+pub const MOST_TURNS: u64 = 1 << 16;
+
+/// The frames of a flow that go from one port to another and have the same values of tagged fields. A flow
+/// between two ports without tags has one leg.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leg {
     /// The indices of the sending and the receiving port.
     pub ports: [usize; 2],
-    /// The stations at both ends, if the flow is between stations: the frames take turns of these pairs.
+    /// The stations at both ends, if the flow is between stations: the leg's frames take turns of them.
     pub stations: Arc<[[Station; 2]]>,
     /// Whether it goes from the flow's receivers to its senders.
     pub is_back: bool,
+    /// The number of its values of tagged fields among those of the flow.
+    pub tag: usize,
     /// The turns of this leg among all turns of its direction, from 0 on, in their order.
     turns: Arc<[usize]>,
     /// The number of turns of its direction.
     all_turns: usize,
-    /// Of a flow with metric tags: the leg has each `tags`-th frame of its two ports, from `tag` on.
-    pub tag: usize,
-    /// The number of frames after which the values of tagged fields repeat; 1 without tags.
-    tags: usize,
 }
 
 impl Leg {
-    /// The only leg between two ports.
-    pub fn only(ports: [usize; 2]) -> Self {
-        Self {
-            ports,
-            stations: Arc::default(),
-            is_back: false,
-            turns: [0].into(),
-            all_turns: 1,
-            tag: 0,
-            tags: 1,
-        }
+    /// The legs of one direction of a flow from one port to another whose tagged fields have this number of
+    /// values; `None` with more than [`MOST_TURNS`] of them.
+    pub fn between(ports: [usize; 2], tags: usize) -> Option<Vec<Self>> {
+        Self::of(tags as u64, |_| ports, tags, &[], false)
     }
 
-    /// The legs of one direction of a flow between stations, whose frames take turns of these pairs.
-    pub fn of_pairs(pairs: &[[Station; 2]], is_back: bool) -> Vec<Self> {
-        let mut by_ports: BTreeMap<[usize; 2], Vec<usize>> = BTreeMap::new();
-        for (turn, pair) in pairs.iter().enumerate() {
-            by_ports.entry(pair.map(|station| station.port)).or_default().push(turn);
+    /// The legs of one direction of a flow between stations, whose frames take turns of these pairs; `None`
+    /// if pairs and values of tagged fields repeat together after more than [`MOST_TURNS`] frames.
+    pub fn of_pairs(pairs: &[[Station; 2]], tags: usize, is_back: bool) -> Option<Vec<Self>> {
+        let ports = |turn: usize| pairs.get(turn % pairs.len()).map_or([0; 2], |pair| pair.map(|it| it.port));
+        Self::of(common_multiple(pairs.len() as u64, tags as u64), ports, tags, pairs, is_back)
+    }
+
+    fn of(
+        turns: u64,
+        ports: impl Fn(usize) -> [usize; 2],
+        tags: usize,
+        pairs: &[[Station; 2]],
+        is_back: bool,
+    ) -> Option<Vec<Self>> {
+        if !(1..=MOST_TURNS).contains(&turns) {
+            return None;
         }
-        let leg = |(ports, turns): ([usize; 2], Vec<usize>)| Self {
+        let all_turns = turns as usize;
+        let mut legs: BTreeMap<([usize; 2], usize), Vec<usize>> = BTreeMap::new();
+        for turn in 0..all_turns {
+            legs.entry((ports(turn), turn % tags.max(1))).or_default().push(turn);
+        }
+        let leg = |((ports, tag), turns): (([usize; 2], usize), Vec<usize>)| Self {
             ports,
-            stations: turns.iter().filter_map(|turn| pairs.get(*turn).copied()).collect(),
+            stations: turns
+                .iter()
+                .filter_map(|turn| pairs.get(turn.checked_rem(pairs.len())?).copied())
+                .collect(),
             is_back,
+            tag,
             turns: turns.into(),
-            all_turns: pairs.len(),
-            tag: 0,
-            tags: 1,
+            all_turns,
         };
-        by_ports.into_iter().map(leg).collect()
+        Some(legs.into_iter().map(leg).collect())
     }
 
-    /// The legs of the same ports, one for each frame after which the values of tagged fields repeat.
-    pub fn tagged(&self, tags: usize) -> Vec<Self> {
-        let leg = |tag: usize| {
-            let pairs = self.stations.len();
-            // The pairs of its frames, until they repeat.
-            let repeat = pairs / (common_divisor(pairs as u64, tags as u64) as usize).max(1);
-            let pair = |n: usize| self.stations.get((tag + n * tags) % pairs).copied();
-            Self { stations: (0..repeat).filter_map(pair).collect(), tag, tags, ..self.clone() }
-        };
-        (0..tags).map(leg).collect()
+    /// Whether it has all frames of its direction.
+    fn is_whole(&self) -> bool {
+        self.turns.len() == self.all_turns
     }
 
     /// Its share of the frames of its direction.
     pub fn share(&self) -> f64 {
-        self.turns.len() as f64 / (self.all_turns * self.tags).max(1) as f64
+        self.turns.len() as f64 / self.all_turns.max(1) as f64
     }
 
     /// Its frames among the first `frames` ones of its direction.
     pub fn frames(&self, frames: u64) -> u64 {
-        let (all, tags) = (self.all_turns.max(1) as u64, self.tags.max(1) as u64);
+        let all = self.all_turns.max(1) as u64;
         let begun = (frames % all) as usize;
-        let rest = self.turns.partition_point(|turn| *turn < begun) as u64;
-        let of_ports = (frames / all).saturating_mul(self.turns.len() as u64).saturating_add(rest);
-        of_ports / tags + u64::from(of_ports % tags > self.tag as u64)
+        let rest = self.turns.partition_point(|turn| *turn < begun);
+        (frames / all).saturating_mul(self.turns.len() as u64).saturating_add(rest as u64)
     }
 
     /// Whether each of its bursts has the same number of frames, if those of its direction have this many.
     pub fn divides(&self, burst: u64) -> bool {
-        let whole = |frames: u64, parts: usize| frames.is_multiple_of(parts.max(1) as u64);
-        let has_all = self.turns.len() == self.all_turns;
-        let of_ports = burst / self.all_turns.max(1) as u64 * self.turns.len() as u64;
-        (has_all || whole(burst, self.all_turns)) && whole(if has_all { burst } else { of_ports }, self.tags)
+        self.is_whole() || burst.is_multiple_of(self.all_turns.max(1) as u64)
     }
 
     /// The number of its first frame among those of its direction.
     pub fn first_turn(&self) -> usize {
-        let turns = self.turns.len().max(1);
-        let turn = self.turns.get(self.tag % turns).copied().unwrap_or(0);
-        turn + self.tag / turns * self.all_turns
+        self.turns.first().copied().unwrap_or(0)
+    }
+
+    /// The frames of the leg, of a flow with this stack and with sizes in this order (`period`); `None` if a
+    /// field has too many values for that.
+    pub fn part(&self, stack: &Stack, (sizes, period): (&Mix, &[kpps_frames::Size])) -> Option<(Stack, Mix)> {
+        if self.is_whole() {
+            return Some((stack.clone(), sizes.clone()));
+        }
+        let own = stack.of_turns(&self.turns, self.all_turns)?;
+        let count = period.len().max(1);
+        let repeat = count / (common_divisor(count as u64, self.all_turns as u64) as usize).max(1);
+        if sizes.only().is_some() {
+            return Some((own, sizes.clone()));
+        }
+        let rounds =
+            (0..repeat).flat_map(|round| self.turns.iter().map(move |turn| turn + round * self.all_turns));
+        Some((own, sizes.some_of(rounds.filter_map(|n| period.get(n % count).copied()).collect())))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_frames::Mac;
     use kpps_frames::encap::Tags;
@@ -114,26 +134,33 @@ mod tests {
     fn the_frames_of_all_legs_are_those_of_the_flow() {
         let pairs: Vec<[Station; 2]> =
             [(0, 2), (0, 3), (1, 2), (0, 2), (1, 3)].map(|(from, to)| [station(from), station(to)]).into();
-        let legs = Leg::of_pairs(&pairs, false);
-        assert_eq!(legs.iter().map(|leg| leg.ports).collect::<Vec<_>>(), [[0, 2], [0, 3], [1, 2], [1, 3]]);
-        for frames in 0..23 {
-            let each: Vec<u64> = legs.iter().map(|leg| leg.frames(frames)).collect();
-            let turns =
-                |leg: &Leg| (0..frames).filter(|n| leg.turns.contains(&((n % 5) as usize))).count() as u64;
-            assert_eq!(each, legs.iter().map(turns).collect::<Vec<_>>(), "{frames} frames");
-        }
-        // With tags whose values repeat after three frames of two ports.
-        let tagged: Vec<Leg> = legs.iter().flat_map(|leg| leg.tagged(3)).collect();
-        for frames in 0..40 {
-            assert_eq!(tagged.iter().map(|leg| leg.frames(frames)).sum::<u64>(), frames);
-            for leg in &tagged {
-                assert_eq!(leg.frames(frames) > 0, leg.first_turn() < frames as usize, "{frames} {leg:?}");
+        for tags in [1, 3, 5, 10] {
+            let legs = Leg::of_pairs(&pairs, tags, false).unwrap();
+            for frames in 0..63_u64 {
+                let each: Vec<u64> = legs.iter().map(|leg| leg.frames(frames)).collect();
+                let is_its = |leg: &Leg, n: u64| {
+                    let pair = pairs[(n % 5) as usize].map(|station| station.port);
+                    (pair, (n % tags as u64) as usize) == (leg.ports, leg.tag)
+                };
+                let turns = |leg: &Leg| (0..frames).filter(|n| is_its(leg, *n)).count() as u64;
+                assert_eq!(each, legs.iter().map(turns).collect::<Vec<_>>(), "{frames} frames, {tags} tags");
+                let has_begun = |leg: &Leg| (leg.frames(frames) > 0) == (leg.first_turn() < frames as usize);
+                assert!(legs.iter().all(has_begun));
+            }
+            assert!((legs.iter().map(Leg::share).sum::<f64>() - 1.0).abs() < 1e-12);
+            // The stations of each leg are those of its turns.
+            for leg in &legs {
+                assert_eq!(leg.stations.len(), leg.turns.len());
             }
         }
-        assert!((tagged.iter().map(Leg::share).sum::<f64>() - 1.0).abs() < 1e-12);
-        assert!(tagged.iter().all(|leg| leg.divides(15) && !leg.divides(10)));
+        let legs = Leg::of_pairs(&pairs, 1, false).unwrap();
+        assert_eq!(legs.iter().map(|leg| leg.ports).collect::<Vec<_>>(), [[0, 2], [0, 3], [1, 2], [1, 3]]);
         assert_eq!(legs.iter().map(Leg::first_turn).collect::<Vec<_>>(), [0, 1, 2, 4]);
-        assert!((legs.iter().map(Leg::share).sum::<f64>() - 1.0).abs() < 1e-12);
-        assert!(legs[0].divides(10) && !legs[0].divides(9) && Leg::only([0, 1]).divides(9));
+        assert!(legs[0].divides(10) && !legs[0].divides(9));
+        let only = Leg::between([0, 1], 1).unwrap();
+        assert!(only.len() == 1 && only[0].divides(9) && only[0].stations.is_empty());
+        // Many pairs and tags that repeat late are refused before memory is taken.
+        let many = vec![[station(0), station(1)]; 1 << 14];
+        assert!(Leg::of_pairs(&many, 999, false).is_none() && Leg::of_pairs(&[], 1, false).is_none());
     }
 }

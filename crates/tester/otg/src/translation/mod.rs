@@ -13,10 +13,13 @@ use devices::Names;
 pub use devices::{Device, Station};
 pub use flow::{Flow, bytes_of, seconds};
 pub use legs::Leg;
+use legs::MOST_TURNS;
 pub use node::{Bad, Node};
 
 use crate::problems::Problems;
 use crate::value::Object;
+use kpps_frames::Mix;
+use kpps_frames::stack::Stack;
 use kpps_tester::{MOST_STREAMS, MOST_STREAMS_OF_TRIAL};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,20 +77,25 @@ pub struct Placed {
     pub flow: Flow,
     /// Its legs, at least one.
     pub legs: Vec<Leg>,
+    /// The frames of each leg.
+    pub parts: Vec<(Stack, Mix)>,
 }
 
 impl Placed {
-    /// A flow with these legs, each of them divided by the flow's metric tags.
-    fn read(node: &Node<'_>, flow: Flow, legs: &[Leg]) -> Result<Self, Bad> {
-        let tags = flow.tags.values.len().max(1);
-        if legs.len().saturating_mul(tags) > MOST_STREAMS {
-            return Err(
-                node.bad(format!("its ports and metric tags make more than {MOST_STREAMS} streams of it"))
-            );
+    /// A flow with these legs.
+    fn read(node: &Node<'_>, flow: Flow, legs: Vec<Leg>) -> Result<Self, Bad> {
+        if legs.len() > MOST_STREAMS {
+            let why = format!("its ports and metric tags make more than {MOST_STREAMS} streams of it");
+            return Err(node.bad(why));
         }
-        let legs: Vec<Leg> = legs.iter().flat_map(|leg| leg.tagged(tags)).collect();
-        flow.check_legs(node, &legs)?;
-        Ok(Self { flow, legs })
+        let parts = flow.parts(node, &legs)?;
+        Ok(Self { flow, legs, parts })
+    }
+
+    /// The number of values and sizes that it keeps in memory.
+    fn listed(&self) -> usize {
+        let of_part = |(stack, sizes): &(Stack, Mix)| stack.listed() + sizes.parts().len();
+        self.flow.listed() + self.parts.iter().map(of_part).sum::<usize>()
     }
 
     /// The number of pairs of stations that it connects.
@@ -152,7 +160,8 @@ impl Configuration {
         let legs = self.flows.iter().flat_map(|placed| &placed.legs);
         legs.for_each(|leg| *counts.entry(leg.ports[0]).or_default() += 1);
         let mut pairs: usize = self.flows.iter().map(Placed::pairs).sum();
-        let mut values: usize = self.flows.iter().map(|placed| placed.flow.listed()).sum();
+        let mut values: usize = self.flows.iter().map(|placed| placed.listed()).sum();
+        let mut is_full = false;
         for node in flows {
             let placed = self.place(node, problems).and_then(|placed| {
                 if !names.insert(placed.flow.name.clone()) {
@@ -165,15 +174,20 @@ impl Configuration {
                     let count = counts.entry(from).or_default();
                     *count += 1;
                     if *count > MOST_STREAMS {
+                        is_full = true;
                         let name = self.ports.get(from).map_or("", |port| port.name.as_str());
-                        return Err(node.bad(format!("there are more than {MOST_STREAMS} flows from {name}")));
+                        return Err(node.bad(format!(
+                            "the flows make more than {MOST_STREAMS} streams from {name}, with their ports and metric tags"
+                        )));
                     }
                 }
                 if counts.values().sum::<usize>() > MOST_STREAMS_OF_TRIAL {
-                    return Err(node.bad(format!("there are more than {MOST_STREAMS_OF_TRIAL} flows")));
+                    is_full = true;
+                    return Err(node.bad(format!("the flows make more than {MOST_STREAMS_OF_TRIAL} streams")));
                 }
-                values += placed.flow.listed();
+                values += placed.listed();
                 if values > MOST_VALUES {
+                    is_full = true;
                     let why = format!("the flows have more than {MOST_VALUES} values of header fields");
                     return Err(node.bad_at("packet", why));
                 }
@@ -189,7 +203,7 @@ impl Configuration {
                 Ok(placed) => self.flows.push(placed),
                 Err(bad) => problems.wrong(bad.0),
             }
-            if values > MOST_VALUES {
+            if is_full {
                 return;
             }
         }
@@ -198,6 +212,7 @@ impl Configuration {
     /// Reads a flow with its ends.
     fn place(&self, node: &Node<'_>, problems: &mut Problems) -> Result<Placed, Bad> {
         let flow = Flow::read(node, &mut |bad| problems.note(bad.0))?;
+        let tags = flow.tags.values.len();
         let tx_rx = node.child("tx_rx");
         if !tx_rx.is_present() {
             return Err(tx_rx.bad("it is missing"));
@@ -206,13 +221,20 @@ impl Configuration {
         let ends = tx_rx.child(choice);
         if choice == "device" {
             let pairs = devices::ends(&ends, &self.names, is_v6(node))?;
-            let mut legs = Leg::of_pairs(&pairs, false);
+            let of_pairs = |pairs: &[[Station; 2]], is_back: bool| {
+                Leg::of_pairs(pairs, tags, is_back).ok_or_else(|| {
+                    ends.bad(format!(
+                        "its pairs of stations and metric tags repeat after more than {MOST_TURNS} frames"
+                    ))
+                })
+            };
+            let mut legs = of_pairs(&pairs, false)?;
             if ends.flag("bidirectional") {
                 let back: Vec<[Station; 2]> = pairs.iter().map(|[from, to]| [*to, *from]).collect();
-                legs.extend(Leg::of_pairs(&back, true));
+                legs.extend(of_pairs(&back, true)?);
             }
             legs.iter().try_for_each(|leg| different(&ends, leg.ports))?;
-            return Placed::read(node, flow, &legs);
+            return Placed::read(node, flow, legs);
         }
         let port = |field: &str, name: &str| {
             self.port(name).ok_or_else(|| ends.bad_at(field, format!("there is no port '{name}'")))
@@ -232,7 +254,7 @@ impl Configuration {
         };
         let ports = [port("tx_name", from)?, to];
         different(&ends, ports)?;
-        Placed::read(node, flow, &[Leg::only(ports)])
+        Placed::read(node, flow, Leg::between(ports, tags).unwrap_or_default())
     }
 
     /// Changes the rates or sizes of flows.
@@ -247,8 +269,9 @@ impl Configuration {
                 continue;
             };
             for property in &properties {
-                match placed.flow.clone().updated(&node, property) {
-                    Ok(flow) => placed.flow = flow,
+                let flow = placed.flow.clone().updated(&node, property);
+                match flow.and_then(|flow| Ok((flow.parts(&node, &placed.legs)?, flow))) {
+                    Ok((parts, flow)) => (placed.parts, placed.flow) = (parts, flow),
                     Err(bad) => problems.wrong(bad.0),
                 }
             }

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 /// The most frames after which the values of tagged fields repeat: each is a stream of its own.
 const MOST_TURNS: u64 = 1000;
+/// The most tags of a flow.
+const MOST_TAGS: usize = 16;
 
 /// A field of a header in the models: its path from the header, its width in bits, and how its values are
 /// written.
@@ -130,6 +132,7 @@ impl Tags {
     /// The place and what is wrong.
     pub fn read(flow: &Node<'_>) -> Result<Self, Bad> {
         let mut all: Vec<Tag> = Vec::new();
+        let mut turns = 1;
         for header in flow.children("packet") {
             let choice = header.choice("ethernet")?;
             let own = header.child(choice);
@@ -138,9 +141,22 @@ impl Tags {
             let mut tagged = BTreeSet::new();
             for (path, bits, format) in known {
                 let field = path.split('.').fold(own.clone(), |node, name| node.child(name));
-                for tag in field.children("metric_tags") {
-                    all.push(Tag::read(&tag, &field, *bits, *format)?);
-                    tagged.insert(tag.path().to_owned());
+                let nodes = field.children("metric_tags");
+                let Some(first) = nodes.first() else { continue };
+                if all.len() + nodes.len() > MOST_TAGS {
+                    return Err(first.bad(format!("a flow has at most {MOST_TAGS} metric tags")));
+                }
+                let pattern = pattern(&field, *format)?.ok_or_else(|| {
+                    first.bad("the values of this field follow from the frame: a tag needs values that the flow gives")
+                })?;
+                turns = common_multiple(turns, pattern.count().map_or(u64::MAX, u64::from));
+                if turns > MOST_TURNS {
+                    let why = format!("the values of metric tags repeat after more than {MOST_TURNS} frames");
+                    return Err(first.bad(why));
+                }
+                for node in &nodes {
+                    all.push(Tag::read(node, pattern.clone(), *bits)?);
+                    tagged.insert(node.path().to_owned());
                 }
             }
             let others = own.descendants("metric_tags");
@@ -152,16 +168,6 @@ impl Tags {
         if let Some(tag) = all.iter().find(|tag| !known.insert(tag.name.as_str())) {
             return Err(flow.bad_at("packet", format!("'{}' is the name of two metric tags", tag.name)));
         }
-        let turns = all.iter().try_fold(1, |turns, tag| {
-            let count = u64::from(tag.pattern.count()?);
-            Some(common_multiple(turns, count)).filter(|turns| *turns <= MOST_TURNS)
-        });
-        let turns = turns.ok_or_else(|| {
-            flow.bad_at(
-                "packet",
-                format!("the values of its metric tags repeat after more than {MOST_TURNS} frames"),
-            )
-        })?;
         Ok(Self {
             names: all.iter().map(|tag| tag.name.clone()).collect(),
             values: (0..turns).map(|n| all.iter().map(|tag| tag.value(n)).collect()).collect(),
@@ -186,15 +192,14 @@ struct Tag {
 }
 
 impl Tag {
-    fn read(node: &Node<'_>, field: &Node<'_>, width: u32, format: Format) -> Result<Self, Bad> {
-        let offset = node.uint("offset").unwrap_or(0);
-        let bits = node.uint("length").unwrap_or(u64::from(width).saturating_sub(offset));
-        if bits == 0 || offset.saturating_add(bits) > width.into() {
+    fn read(node: &Node<'_>, pattern: Pattern, width: u32) -> Result<Self, Bad> {
+        let (offset, all) = (node.uint("offset").unwrap_or(0), u64::from(width));
+        // Clients give the whole width as the length if their users give none.
+        let length = node.uint("length").filter(|length| *length != all);
+        let bits = length.unwrap_or(all.saturating_sub(offset));
+        if bits == 0 || offset.saturating_add(bits) > all {
             return Err(node.bad(format!("offset {offset} and length {bits}: the field has {width} bits")));
         }
-        let pattern = pattern(field, format)?.ok_or_else(|| {
-            node.bad("the values of this field follow from the frame: a tag needs values that the flow gives")
-        })?;
         Ok(Self {
             name: node.needed("name")?.to_owned(),
             pattern,

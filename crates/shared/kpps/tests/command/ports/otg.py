@@ -487,10 +487,19 @@ def tagged():
     flow.packet[1].dst.metric_tags.metrictag(name="net", offset=8, length=8)
     plain = udp_flow(config, "plain", 128, 200, packets=20)
     plain.size.weight_pairs.predefined = "imix"
+    capture = config.captures.capture(name="c")[-1]
+    capture.port_names, capture.format = ["p2"], "pcap"
     api.set_config(config)
+    control = api.control_state()
+    control.port.capture.state = "start"
+    api.set_control_state(control)
     transmit("start")
     until("through", through)
     warnings = transmit("stop")
+    # Tags change neither the frames nor their order.
+    ours = [frame for frame in captured("p2") if frame[12:14] == b"\x08\x00" and len(frame) == 124]
+    ports = [int.from_bytes(frame[36:38]) for frame in ours]
+    assert ports == [80, 443, 80] * 25, ports
     found = metrics()
     assert [found["f"].frames_tx, found["f"].frames_rx, found["plain"].frames_rx] == [100, 75, 20], found
     assert len(found["plain"].tagged_metrics) == 0, found

@@ -3,7 +3,7 @@
 use super::gaps::Recorder;
 use super::plan::{Change, Late, SendPlan, StreamPlan, Timetables};
 use super::shape::Timetable;
-use super::waiting::{DueFrame, Waiting};
+use super::waiting::{DueFrame, PRIORITIES, Waiting};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -48,7 +48,8 @@ pub(super) trait Schedule {
     /// Frames that are due now and were neither sent nor given up, and how many frames became due in the last
     /// millisecond. Times must not decrease.
     fn waiting(&mut self, now: Duration) -> (u64, u64);
-    /// Leaves out some of these: the oldest ones of the lowest priority first.
+    /// Leaves out this number of the late ones of these: of the lowest priority first, and of these the
+    /// oldest.
     fn give_up(&mut self, frames: u64);
     /// The frames that it left out by itself since the last question.
     fn left_out(&mut self) -> u64 {
@@ -222,12 +223,17 @@ pub(super) struct Many {
     is_counted: Vec<bool>,
     /// Frames that were left out since the last question.
     left_out: u64,
-    /// The time in ps of each stream's next frame that did not become due yet, and the stream.
-    next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Of each priority, the time in ps of each stream's next frame that did not become due yet, and the
+    /// stream.
+    next: [BinaryHeap<Reverse<DueFrame>>; PRIORITIES as usize],
+    /// The number of priorities that streams have: the highest one and 1.
+    classes: usize,
     /// How many frames of each stream became due.
     due: Vec<u64>,
     /// Frames that are due.
     waiting: Waiting,
+    /// Frames that were due by this time in ps are late.
+    late_ps: Option<u64>,
     /// The priority of each stream.
     priorities: Vec<u8>,
     /// The times of frames that were taken and not yet reported as sent.
@@ -258,9 +264,11 @@ impl Many {
             sends_late: plan.late == Late::Send,
             is_counted: plan.streams.iter().map(|stream| stream.count.is_some()).collect(),
             left_out: 0,
-            next: BinaryHeap::with_capacity(plan.streams.len()),
+            next: Default::default(),
+            classes: 1,
             due: vec![0; plan.streams.len()],
             waiting: Waiting::default(),
+            late_ps: None,
             priorities: plan.streams.iter().map(|stream| stream.priority).collect(),
             taken: VecDeque::new(),
             all: 0,
@@ -276,52 +284,64 @@ impl Many {
         if let Some(due) = self.due.get(stream)
             && let Some(s) = self.tables.time_of(stream, *due)
         {
-            self.next.push(Reverse((ps(s), stream as u32)));
+            let class = self.class(stream);
+            self.classes = self.classes.max(class + 1);
+            self.next[class].push(Reverse((ps(s), stream as u32)));
         }
     }
 
-    /// A frame that became due waits.
+    /// The priority of a stream.
     #[inline]
-    fn waits(&mut self, frame: DueFrame) {
-        let priority = self.priorities.get(frame.1 as usize).copied().unwrap_or(0);
-        self.waiting.push(frame, priority);
+    fn class(&self, stream: usize) -> usize {
+        self.priorities.get(stream).map_or(0, |priority| usize::from((*priority).min(PRIORITIES - 1)))
     }
 
-    /// The next frame that did not become due yet, due by `until_ps`, becomes due.
+    /// The next frame of a priority that did not become due yet, due by `until_ps`, becomes due.
     #[inline]
-    fn becomes_due(&mut self, until_ps: u64) -> Option<(u64, u32)> {
-        let Reverse((at_ps, stream)) = *self.next.peek()?;
+    fn becomes_due(&mut self, class: usize, until_ps: u64) -> Option<DueFrame> {
+        let next = self.next.get_mut(class)?;
+        let Reverse((at_ps, stream)) = *next.peek()?;
         if at_ps > until_ps {
             return None;
         }
-        self.next.pop();
+        next.pop();
         *self.due.get_mut(stream as usize)? += 1;
         self.all += 1;
         self.push(stream as usize);
         Some((at_ps, stream))
     }
 
-    /// All frames that are due by a time wait; where late ones are sent, up to [`MOST_LISTED`].
+    /// The priority whose next frame is due first.
+    fn earliest(&self) -> Option<usize> {
+        let next = self.next[..self.classes].iter().enumerate();
+        next.filter_map(|(class, next)| Some((next.peek()?.0.0, class))).min().map(|(_, class)| class)
+    }
+
+    /// All frames that are due by a time wait; where late ones are sent, up to [`MOST_LISTED`] of each
+    /// priority.
     #[inline]
     fn collect(&mut self, until_ps: u64) {
-        if self.sends_late {
-            return self.collect_late(until_ps);
-        }
-        while let Some(due) = self.becomes_due(until_ps) {
-            self.waits(due);
+        for class in 0..self.classes {
+            if self.sends_late {
+                self.collect_late(class, until_ps);
+                continue;
+            }
+            while let Some(due) = self.becomes_due(class, until_ps) {
+                self.waiting.push(due, class as u8);
+            }
         }
     }
 
-    fn collect_late(&mut self, until_ps: u64) {
+    fn collect_late(&mut self, class: usize, until_ps: u64) {
         let in_time_ps = until_ps.saturating_sub(LATE.as_nanos() as u64 * 1000);
         let mut few = FEW;
-        while self.waiting.len() < MOST_LISTED
-            && let Some((at_ps, stream)) = self.becomes_due(until_ps)
+        while self.waiting.of(class as u8) < MOST_LISTED
+            && let Some((at_ps, stream)) = self.becomes_due(class, until_ps)
         {
             let is_kept = !self.live || self.is_counted.get(stream as usize) == Some(&true);
             if is_kept || at_ps >= in_time_ps || few > 0 {
                 few -= u64::from(!is_kept && at_ps < in_time_ps);
-                self.waits((at_ps, stream));
+                self.waiting.push((at_ps, stream), class as u8);
             } else {
                 self.left_out += 1;
             }
@@ -344,7 +364,7 @@ impl Many {
     /// Frames of a stream that are due before a time and did not become due yet: too many others wait.
     fn unlisted(&self, stream: usize, s: f64) -> u64 {
         match self.due.get(stream) {
-            Some(due) if self.waiting.len() >= MOST_LISTED => {
+            Some(due) if self.waiting.of(self.class(stream) as u8) >= MOST_LISTED => {
                 self.tables.due_before(stream, s).saturating_sub(*due)
             }
             _ => 0,
@@ -357,11 +377,14 @@ impl Schedule for Many {
         let now_ps = ps(now.as_secs_f64());
         self.collect(now_ps);
         let all = self.waiting.len();
-        let lately = now.checked_sub(LATE).map_or(all, |then| self.waiting.after(ps(then.as_secs_f64())));
+        self.late_ps = now.checked_sub(LATE).map(|then| ps(then.as_secs_f64()));
+        let lately = self.late_ps.map_or(all, |then_ps| self.waiting.after(then_ps));
         (all as u64, lately as u64)
     }
     fn give_up(&mut self, frames: u64) {
-        self.waiting.leave_out(usize::try_from(frames).unwrap_or(usize::MAX));
+        if let Some(late_ps) = self.late_ps {
+            self.waiting.leave_out(usize::try_from(frames).unwrap_or(usize::MAX), late_ps);
+        }
     }
     fn left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
@@ -374,7 +397,8 @@ impl Schedule for Many {
         }
         // Frames that are not paced come in the order of their times, however late it is. So do those that
         // were not listed.
-        let Some((at_ps, stream)) = self.becomes_due(u64::MAX) else { return 0 };
+        let due = self.earliest().and_then(|class| self.becomes_due(class, u64::MAX));
+        let Some((at_ps, stream)) = due else { return 0 };
         if self.is_paced {
             self.taken.push_back(at_ps);
         }
@@ -389,10 +413,12 @@ impl Schedule for Many {
     }
     fn left(&self) -> u64 {
         // A stream has frames that are not due yet, or may have more.
-        if self.next.is_empty() && !self.live { self.waiting.len() as u64 } else { u64::MAX }
+        let is_over = self.next[..self.classes].iter().all(BinaryHeap::is_empty) && !self.live;
+        if is_over { self.waiting.len() as u64 } else { u64::MAX }
     }
     fn next_s(&self) -> f64 {
-        self.next.peek().map_or(f64::INFINITY, |Reverse((at_ps, _))| *at_ps as f64 / 1e12)
+        let next = self.next[..self.classes].iter().filter_map(|next| Some(next.peek()?.0.0));
+        next.min().map_or(f64::INFINITY, |at_ps| at_ps as f64 / 1e12)
     }
     fn due_before(&mut self, s: f64) -> u64 {
         if let Some(end_ps) = ps(s).checked_sub(1) {
@@ -434,13 +460,15 @@ impl Schedule for Many {
             self.tables.change_after(now.as_secs_f64(), change.clone(), |_| due);
         }
         // The others keep their times.
-        self.next.retain(|Reverse((_, stream))| !has_changed.get(*stream as usize).is_some_and(|it| *it));
+        for next in &mut self.next {
+            next.retain(|Reverse((_, stream))| !has_changed.get(*stream as usize).is_some_and(|it| *it));
+        }
         let changed = has_changed.iter().enumerate().filter(|(_, has_changed)| **has_changed);
         changed.for_each(|(stream, _)| self.push(stream));
     }
     fn are_sending(&self) -> Vec<bool> {
         let mut sending = vec![false; self.due.len()];
-        let streams = self.next.iter().map(|Reverse((_, stream))| stream);
+        let streams = self.next.iter().flatten().map(|Reverse((_, stream))| stream);
         for stream in streams.chain(self.waiting.iter().map(|(_, stream)| stream)) {
             sending.get_mut(*stream as usize).into_iter().for_each(|it| *it = true);
         }
@@ -464,18 +492,30 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Behind its times, a port sends the frames of higher priorities first, and leaves out the others.
+    /// A port that is behind sends the frames of higher priorities first. Late frames are left out, those of
+    /// lower priorities first, and no others.
     #[test]
     fn a_stream_of_higher_priority_has_its_frames() {
         let frames = Arc::new(Templates::one(&[0; 60]));
-        let stream = |priority| StreamPlan { priority, pps: 1000.0, ..StreamPlan::of(frames.clone()) };
+        let stream = |priority| StreamPlan { priority, pps: 10_000.0, ..StreamPlan::of(frames.clone()) };
         let plan = SendPlan { streams: vec![stream(0), stream(5), stream(0)], ..SendPlan::nothing() };
-        let mut many = Many::of(&SendPlan { is_paced: true, ..plan });
-        assert_eq!(many.waiting(MS * 9).0, 30);
-        many.give_up(12);
-        let order: Vec<usize> = (0..18).map(|_| many.next()).collect();
-        assert_eq!(order[..10], [1; 10]);
-        assert_eq!(order[10..].iter().filter(|stream| **stream == 1).count(), 0, "{order:?}");
+        let plan = SendPlan { is_paced: true, ..plan };
+        let mut many = Many::of(&plan);
+        // Each stream has 20 late frames and 10 others.
+        let (waiting, lately) = many.waiting(MS * 3 - MS / 20);
+        assert_eq!((waiting, lately), (90, 30));
+        many.give_up(50);
+        let order: Vec<usize> = (0..40).map(|_| many.next()).collect();
+        let of = |all: &[usize], stream| all.iter().filter(|it| **it == stream).count();
+        // Ten late frames were left, all of the second stream.
+        assert_eq!((order[..20].to_vec(), of(&order[20..], 0), of(&order[20..], 2)), (vec![1; 20], 10, 10));
+        // Where late frames are sent, a long queue of others does not hide them.
+        let all = SendPlan { late: Late::Send, ..plan };
+        let mut many = Many::of(&all);
+        many.waiting(Duration::from_secs(1));
+        assert_eq!((0..MOST_LISTED).map(|_| many.next()).collect::<Vec<_>>(), vec![1; MOST_LISTED]);
+        many.waiting(Duration::from_secs(1));
+        assert_eq!(many.next(), 1);
     }
 
     #[test]
@@ -648,8 +688,8 @@ mod tests {
     }
 
     proptest! {
-        /// Frames of several streams come in the order of their times, each stream's at its own times, and
-        /// whatever is given up, every due frame is sent, given up or waits.
+        /// Frames of streams of one priority come in the order of their times, each stream's at its own
+        /// times, and whatever late frames are given up, every due frame is sent, given up or waits.
         #[test]
         fn streams_keep_their_own_times(
             rates in prop::collection::vec((10.0..5000.0_f64, 0u64..30, 1u64..80, 0..3_usize), 2..8),
@@ -662,6 +702,7 @@ mod tests {
                 start: Duration::from_millis(start),
                 count: (count < 70).then_some(count),
                 shape: [Shape::Constant, Shape::Poisson { seed: n as u64 }, Shape::Bursts(3)][kind],
+                priority: (n % 3) as u8,
                 ..StreamPlan::of(frames.clone())
             };
             let streams: Vec<_> = rates.iter().enumerate().map(stream).collect();
@@ -669,7 +710,7 @@ mod tests {
             let mut many = Many::of(&plan);
             let mut alone: Vec<_> = plan.streams.iter().map(TimedStream::of).collect();
             let mut gaps = Recorder::new(None);
-            let (mut now, mut sent, mut given_up, mut last_ps) = (Duration::ZERO, 0, 0, 0);
+            let (mut now, mut sent, mut given_up, mut last_ps) = (Duration::ZERO, 0, 0, [0; 3]);
             let mut of_streams = vec![0; plan.streams.len()];
             for (us, up, most) in steps {
                 now += Duration::from_micros(us);
@@ -678,16 +719,20 @@ mod tests {
                 prop_assert_eq!(waiting + sent + given_up, many.all);
                 let due = alone.iter_mut().map(|it| it.before(now.as_secs_f64() + 1e-9)).sum::<f64>();
                 prop_assert!((due - many.all as f64).abs() <= plan.streams.len() as f64, "{due} {}", many.all);
-                let up = up.min(waiting);
+                let up = up.min(waiting - lately);
                 many.give_up(up);
                 given_up += up;
+                let mut before = 2;
                 let count = most.min((waiting - up) as usize);
                 for _ in 0..count {
                     let stream = many.next();
                     of_streams[stream] += 1;
                     let at_ps = *many.taken.back().unwrap();
-                    prop_assert!(at_ps >= last_ps && at_ps <= ps(now.as_secs_f64()));
-                    last_ps = at_ps;
+                    let priority = stream % 3;
+                    prop_assert!(priority <= before, "the highest priority comes first");
+                    before = priority;
+                    prop_assert!(at_ps >= last_ps[priority] && at_ps <= ps(now.as_secs_f64()));
+                    last_ps[priority] = at_ps;
                 }
                 many.sent(count, now, now, Some(&mut gaps));
                 sent += count as u64;

@@ -395,6 +395,7 @@ fn flood<P: Port, W: Watch>(
         let count = source.burst(port, schedule, room.min(BURST), elapsed)?;
         schedule.sent(count, elapsed, elapsed, None);
         shift.watch.sent(elapsed, count);
+        tell_streams(source, schedule, shift.watch);
         let due = shift.is_due(count > 0);
         if due || coming {
             // Received frames must not wait, or be lost, because of sent ones.
@@ -469,9 +470,7 @@ fn pace<P: Port, W: Watch>(
         schedule.sent(count, elapsed, shift.elapsed(), Some(&mut *gaps));
         let left = backlog - count as u64;
         listen(port)?;
-        if shift.watch.wants_streams() {
-            shift.watch.streams(&source.sequences, &schedule.are_sending());
-        }
+        tell_streams(source, schedule, shift.watch);
         // Skipped frames do not come again.
         if schedule.left() == 0 {
             let of_streams = schedule.due_of_streams(now.as_secs_f64());
@@ -524,6 +523,7 @@ fn overtime<P: Port, W: Watch>(
         shift.watch.sent(now, count);
         schedule.sent(count, now, shift.elapsed(), Some(&mut *gaps));
         listen(port)?;
+        tell_streams(source, schedule, shift.watch);
         if count > 0 {
             last = now;
         }
@@ -535,6 +535,14 @@ fn overtime<P: Port, W: Watch>(
         }
     }
     Ok(last)
+}
+
+/// Tells the frames of each stream, if the watch asks for them.
+#[inline]
+fn tell_streams(source: &Source<'_>, schedule: &impl Schedule, watch: &mut impl Watch) {
+    if watch.wants_streams() {
+        watch.streams(&source.sequences, &schedule.are_sending());
+    }
 }
 
 /// Waits until all frames are sent, for this long at most.

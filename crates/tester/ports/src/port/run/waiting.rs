@@ -44,15 +44,21 @@ impl Waiting {
         Some(frame)
     }
 
-    /// Leaves out this number of frames: the oldest ones of the lowest priority first.
-    pub fn leave_out(&mut self, frames: usize) {
-        let mut left = frames.min(self.count);
-        self.count -= left;
+    /// Leaves out this number of the frames that were due by a time: of the lowest priority first, and of
+    /// these the oldest ones.
+    pub fn leave_out(&mut self, frames: usize, until_ps: u64) {
+        let mut left = frames;
         for of in &mut self.of[..=self.highest] {
-            let some = left.min(of.len());
+            let some = left.min(of.partition_point(|(at_ps, _)| *at_ps <= until_ps));
             of.drain(..some);
             left -= some;
+            self.count -= some;
         }
+    }
+
+    /// The number of frames of a priority.
+    pub fn of(&self, priority: u8) -> usize {
+        self.of.get(usize::from(priority)).map_or(0, VecDeque::len)
     }
 
     /// The number of frames that were due after a time.
@@ -85,11 +91,15 @@ mod tests {
             waiting.push((ps, 0), priority);
         }
         assert_eq!((waiting.len(), waiting.after(3), waiting.after(0)), (6, 3, 6));
-        waiting.leave_out(3);
+        assert_eq!((waiting.of(0), waiting.of(7)), (2, 3));
+        waiting.leave_out(3, 4);
         let left: Vec<u64> = std::iter::from_fn(|| waiting.pop()).map(|frame| frame.0).collect();
         assert_eq!((left, waiting.len()), (vec![2, 5, 6], 0));
+        // A frame that was due later is not left out.
         waiting.push((7, 1), 3);
-        waiting.leave_out(9);
+        waiting.leave_out(9, 6);
+        assert_eq!((waiting.len(), waiting.pop()), (1, Some((7, 1))));
+        waiting.leave_out(9, 9);
         assert_eq!((waiting.pop(), waiting.len(), waiting.iter().count()), (None, 0, 0));
     }
 }
