@@ -20,7 +20,7 @@ pub enum QueueChoice {
 pub enum ElsewhereReason {
     /// Their addresses or ports were rewritten on the way.
     Rewritten,
-    /// The interface's key, table, hashed fields or number of queues changed during the trial.
+    /// The interface's key, table, hashed fields, rules or number of queues changed during the trial.
     Changed,
     /// The interface has other rules, which choose queues before its hash does.
     OtherRules,
@@ -32,7 +32,7 @@ impl ElsewhereReason {
         match self {
             Self::Rewritten => "their addresses or ports were rewritten on the way",
             Self::Changed => {
-                "the interface's key, table, hashed fields or number of queues changed during the trial"
+                "the interface's key, table, hashed fields, rules or number of queues changed during the trial"
             }
             Self::OtherRules => "the interface has other rules, which choose queues before its hash does",
         }

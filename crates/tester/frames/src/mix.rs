@@ -1,6 +1,7 @@
 //! Mixes of frame sizes, with the names that testers use.
 
 use crate::Size;
+use crate::arithmetic::common_divisor;
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -133,7 +134,10 @@ impl Mix {
     pub fn some_of(&self, sizes: Vec<Size>) -> Self {
         let name = self.name.clone().into_owned();
         let in_order = Self::in_order(name.clone(), sizes.clone());
-        in_order.or_else(|| Self::of_frames(name, sizes)).unwrap_or_else(|| self.clone())
+        let mut some = in_order.or_else(|| Self::of_frames(name, sizes)).unwrap_or_else(|| self.clone());
+        let divisor = some.parts.iter().fold(0, |divisor, part| common_divisor(divisor, part.1.into()));
+        some.parts.iter_mut().for_each(|part| part.1 /= divisor.max(1) as u32);
+        some
     }
 
     /// The mix with each size larger by `by` bytes, as behind a switch that adds or removes a tag.
@@ -306,6 +310,7 @@ mod tests {
             (some.name(), some.parts()),
             (mix.name(), &[(Size::with_fcs(64), 2), (Size::with_fcs(570), 1)][..])
         );
+        assert_eq!(mix.some_of([64, 64, 570, 570].map(Size::with_fcs).into()).period().len(), 2);
         let ordered = mix.some_of([1518, 64].map(Size::with_fcs).into());
         assert_eq!(ordered.period(), [1518, 64].map(Size::with_fcs));
         assert_eq!(mix.some_of(Vec::new()), mix);

@@ -61,8 +61,15 @@ pub enum Hashed {
     Ports,
 }
 
-/// A frame as a card with RSS parses it. Cards agree about IP packets without extension headers, in frames
-/// with at most one VLAN tag; this has no other frames.
+/// Protocols that some cards hash by their own ports or by inner headers: IP in IP, IPv6 in IP, GRE, ESP, AH
+/// and SCTP.
+const OWN_HASHES: [u8; 6] = [4, 41, 47, 50, 51, 132];
+/// UDP ports of tunnels whose inner headers some cards hash: VXLAN, its older port in Linux, VXLAN-GPE and
+/// Geneve.
+const TUNNEL_PORTS: [u16; 4] = [4789, 8472, 4790, 6081];
+
+/// A frame as a card with RSS parses it: an IP packet without extension headers, in a frame with at most one
+/// VLAN tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashedPacket<'f> {
     /// Its kind.
@@ -71,6 +78,8 @@ pub struct HashedPacket<'f> {
     pub addresses: &'f [u8],
     /// Both ports, the source's first; empty if there are none.
     pub ports: &'f [u8],
+    /// The protocol behind the IP header.
+    pub protocol: u8,
 }
 
 impl<'f> HashedPacket<'f> {
@@ -97,7 +106,16 @@ impl<'f> HashedPacket<'f> {
         };
         let has_ports = !matches!(kind, PacketKind::Ipv4 | PacketKind::Ipv6);
         let ports = if has_ports { headers.flow_numbers() } else { 0..0 };
-        Some(Self { kind, addresses: beginning.get(headers.addresses())?, ports: beginning.get(ports)? })
+        let (addresses, ports) = (beginning.get(headers.addresses())?, beginning.get(ports)?);
+        Some(Self { kind, addresses, ports, protocol: headers.protocol })
+    }
+
+    /// Whether all cards hash it by these fields: it is no tunnel, and has no ports of another protocol.
+    pub fn is_usual(&self) -> bool {
+        let to = self.ports.get(2..).and_then(|port| Some(u16::from_be_bytes(*port.first_chunk()?)));
+        let is_tunnel = matches!(self.kind, PacketKind::UdpV4 | PacketKind::UdpV6)
+            && to.is_some_and(|port| TUNNEL_PORTS.contains(&port));
+        !is_tunnel && !OWN_HASHES.contains(&self.protocol)
     }
 
     /// Its hash over these fields. Packets without ports have none to cover.
@@ -181,11 +199,15 @@ mod tests {
             frame[protocol] = ipv4::PROTOCOL_TCP;
             let tcp = HashedPacket::of(&frame, frame.len()).unwrap();
             assert!(matches!(tcp.kind, PacketKind::TcpV4 | PacketKind::TcpV6), "{:?}", tcp.kind);
-            assert_eq!(tcp.hash(&KEY, Hashed::Ports), ports, "{from}");
+            assert!(tcp.hash(&KEY, Hashed::Ports) == ports && tcp.is_usual(), "{from}");
             frame[protocol] = 132;
             let other = HashedPacket::of(&frame, frame.len()).unwrap();
             assert!(matches!(other.kind, PacketKind::Ipv4 | PacketKind::Ipv6), "{:?}", other.kind);
             assert_eq!(other.hash(&KEY, Hashed::Ports), addresses, "{from}");
+            assert!(!other.is_usual(), "{from}");
+            let vxlan =
+                udp_test(&Flow { to: (to.parse().unwrap(), 4789), ..flow(None) }, Size::with_fcs(128));
+            assert!(!HashedPacket::of(&vxlan.unwrap(), 124).unwrap().is_usual(), "{from}");
         }
     }
 

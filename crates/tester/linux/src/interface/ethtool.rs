@@ -52,6 +52,9 @@ pub fn rings(interface: &str) -> io::Result<(u32, u32)> {
     Ok((words[5], words[8]))
 }
 
+/// The most receive queues of an interface: a driver with more of them says something wrong.
+const MOST_QUEUES: u32 = 1 << 12;
+
 /// Receive queues, from the driver or else from sysfs; 1 if neither tells.
 ///
 /// # Errors
@@ -60,7 +63,7 @@ pub fn receive_queues(interface: &str) -> io::Result<u32> {
     let found = Interface::find(interface)?;
     // The maxima of four kinds of channels, then their current numbers: receive, transmit, other, combined.
     let channels = found.query(Query::Channels).map(|words| words[5].saturating_add(words[8]));
-    let channels = channels.ok().filter(|queues| *queues > 0);
+    let channels = channels.ok().filter(|queues| (1..=MOST_QUEUES).contains(queues));
     Ok(channels.or_else(|| queues_in_sysfs(interface, &found)).unwrap_or(1).max(1))
 }
 

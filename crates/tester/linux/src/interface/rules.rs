@@ -104,10 +104,15 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// The flow that it matches: the kind of packets, addresses and ports.
+    pub fn flow(&self) -> (PacketKind, &[u8], &[u8]) {
+        (self.kind, &self.addresses, &self.ports)
+    }
+
     /// The rule that steers packets like this one, of `bytes` bytes, to a queue. `beginning` holds at least
     /// the headers. `None` if it is not plain TCP or UDP.
     pub fn of(beginning: &[u8], bytes: usize, queue: u32) -> Option<Self> {
-        let HashedPacket { kind, addresses, ports } = HashedPacket::of(beginning, bytes)?;
+        let HashedPacket { kind, addresses, ports, .. } = HashedPacket::of(beginning, bytes)?;
         let rule = Self { kind, addresses: addresses.to_vec(), ports: ports.to_vec(), queue };
         (!ports.is_empty()).then_some(rule)
     }
@@ -235,6 +240,7 @@ fn refusal(name: &str, error: io::Error) -> io::Error {
         Some(Errno::PERM) => "no right to add rules (cap_net_admin): run as root".into(),
         Some(Errno::NOSPC) => "its card has no room for more rules".into(),
         Some(Errno::INVAL) => "its driver does not steer such flows".into(),
+        Some(Errno::EXIST) => "its card has a rule for one of these flows already".into(),
         _ => return error,
     };
     io::Error::new(error.kind(), why)

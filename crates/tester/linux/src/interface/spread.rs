@@ -116,7 +116,8 @@ impl Spread {
             return Err(Unknown::Hash);
         }
         let key = self.key.as_ref().ok_or(Unknown::Key)?;
-        let packet = HashedPacket::of(beginning, bytes).ok_or(Unknown::Frame)?;
+        let packet = HashedPacket::of(beginning, bytes).filter(HashedPacket::is_usual);
+        let packet = packet.ok_or(Unknown::Frame)?;
         let over = self.fields.get(&packet.kind).ok_or(Unknown::Fields)?;
         let entry = (packet.hash(key, *over) & mask) as usize;
         self.table.get(entry).copied().ok_or(Unknown::Table)

@@ -4,7 +4,7 @@ use super::headers::{stack, with_udp_checksum};
 use super::legs::Leg;
 use super::node::{Bad, Node};
 use super::tags::Tags;
-use kpps_frames::arithmetic::common_divisor;
+use kpps_frames::arithmetic::{common_divisor, common_multiple};
 use kpps_frames::stack::{BadStack, Stack};
 use kpps_frames::{Mix, Size, rate};
 use kpps_methods::units::RateSpec;
@@ -161,7 +161,9 @@ impl Flow {
             ));
         }
         let period: u64 = self.sizes.parts().iter().map(|part| u64::from(part.1)).sum();
-        if legs.len() > 1 && self.sizes.only().is_none() && period * legs.len() as u64 > MOST_DIVIDED_SIZES {
+        let turns = legs.first().map_or(1, Leg::all_turns);
+        let divided = common_multiple(period, turns);
+        if legs.len() > 1 && self.sizes.only().is_none() && divided > MOST_DIVIDED_SIZES {
             let why = "its sizes repeat after too many frames for its metric tags and pairs of stations";
             return Err(node.bad_at("size", why));
         }

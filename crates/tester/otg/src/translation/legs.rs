@@ -72,6 +72,11 @@ impl Leg {
         Some(legs.into_iter().map(leg).collect())
     }
 
+    /// The number of frames of its direction after which the legs of these repeat.
+    pub fn all_turns(&self) -> u64 {
+        self.all_turns as u64
+    }
+
     /// Whether it has all frames of its direction.
     fn is_whole(&self) -> bool {
         self.turns.len() == self.all_turns

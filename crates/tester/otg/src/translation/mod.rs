@@ -188,7 +188,7 @@ impl Configuration {
                 values += placed.listed();
                 if values > MOST_VALUES {
                     is_full = true;
-                    let why = format!("the flows have more than {MOST_VALUES} values of header fields");
+                    let why = format!("the flows have more than {MOST_VALUES} values of header fields and sizes");
                     return Err(node.bad_at("packet", why));
                 }
                 pairs += placed.pairs();

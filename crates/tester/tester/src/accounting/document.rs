@@ -358,8 +358,11 @@ fn cores(direction: &DirectionOutcome) -> Vec<CoreCount> {
 /// The receive queues of a direction, if each core of the receiving port reads one.
 fn queues(tester: &Tester, offer: &Offer, direction: &DirectionOutcome) -> Option<Queues> {
     let of = direction.queues.as_ref()?;
+    // A stream of several flows has a number for each.
+    let is_only = |stream: usize| of.elsewhere.iter().all(|it| it.stream != stream || it.flow == 0);
     let name = |stream: usize, flow: u32| match offer.streams_of(direction.ends()).nth(stream) {
-        Some((it, _)) => it.name.clone(),
+        Some((it, _)) if is_only(stream) => it.name.clone(),
+        Some((it, _)) => format!("{}, flow {}", it.name, flow + 1),
         None => tester.flow_name(direction.ends(), flow),
     };
     let published = |it: &Elsewhere| FlowElsewhere {

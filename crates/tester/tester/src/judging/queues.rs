@@ -126,6 +126,15 @@ impl ExpectedQueues {
                 }
             }
         }
+        // Streams that were added during the trial.
+        let added = came_to.iter().map(Vec::len).max().unwrap_or(0).saturating_sub(of_flows.len());
+        unknown_flows += added as u32;
+        for (queue, frames) in self.read.iter().zip(came_to) {
+            let Some(row) = each.get_mut(*queue as usize) else { continue };
+            row.of_unknown += frames.iter().skip(of_flows.len()).flatten().sum::<u64>();
+        }
+        let unknown =
+            self.unknown.clone().or_else(|| (added > 0).then(|| "streams were added meanwhile".into()));
         elsewhere.sort_by_key(|flow| (Reverse(flow.frames), flow.stream, flow.flow));
         let reason = (!elsewhere.is_empty() && self.by == QueueChoice::Hash && self.has_other_rules)
             .then_some(ElsewhereReason::OtherRules);
@@ -134,7 +143,7 @@ impl ExpectedQueues {
             system_key: self.system_key,
             each,
             unknown_flows,
-            unknown: self.unknown.clone().filter(|_| unknown_flows > 0),
+            unknown: unknown.filter(|_| unknown_flows > 0),
             elsewhere,
             reason,
         })
@@ -187,6 +196,13 @@ mod tests {
         // Each frame is in one row.
         let rows: u64 = all.each.iter().map(|row| row.received + row.elsewhere + row.lost).sum();
         assert_eq!(rows, all.each.iter().map(|row| row.sent).sum::<u64>());
+    }
+
+    #[test]
+    fn frames_of_added_streams_are_of_unknown_flows() {
+        let came = [vec![vec![10, 0, 10, 0, 0], vec![4]], vec![vec![0, 10, 0, 0, 0], vec![2]]];
+        let all = expected().settle(0, &vec![vec![10; 5], vec![6]], &came, &[None, None]).unwrap();
+        assert_eq!((all.each[1].of_unknown, all.each[2].of_unknown, all.unknown_flows), (4, 2, 2));
     }
 
     #[test]

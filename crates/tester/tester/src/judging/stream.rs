@@ -676,16 +676,17 @@ impl StreamArrivals {
 
     /// Whether most frames arrive with other addresses or ports than any frame of the stream was sent with.
     pub fn is_rewritten(&self) -> bool {
-        let ends = |head: &[u8], bytes: u16| {
-            let packet = HashedPacket::of(head, bytes.into())?;
+        // The usual header may be that of a frame of another size.
+        let ends = |head: &[u8]| {
+            let packet = HashedPacket::of(head, usize::MAX)?;
             Some([packet.addresses.to_vec(), packet.ports.to_vec()])
         };
         let sent = || (0..self.templates.flows().into()).filter_map(|n| self.templates.at(n));
         let Some(first) = sent().next() else { return false };
-        let came = self.usual.get(..first.head.len()).and_then(|head| ends(head, first.bytes));
+        let came = self.usual.get(..first.head.len()).and_then(ends);
         // Of streams whose fields change, a template has one of many values.
         let is_known = !self.changes.is_empty() && self.templates.edits().is_empty() && came.is_some();
-        is_known && sent().all(|frame| ends(frame.head, frame.bytes) != came)
+        is_known && sent().all(|frame| ends(frame.head) != came)
     }
 
     /// The fate of each flow if `sent` frames were sent, and if there are several flows. `margin_ns` is

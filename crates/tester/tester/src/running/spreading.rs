@@ -35,21 +35,24 @@ impl Spreading {
     }
 
     /// Before a trial: reads how the interface spreads flows. If `steers`, adds a rule for each flow that the
-    /// port expects, by which it comes to the core that it is the turn of. The rules stay until other ones
-    /// are needed, or the port is closed.
+    /// port expects, so that flows come to the cores in turn. The rules stay until other ones are needed, or
+    /// the port is closed.
     ///
     /// # Errors
     /// [`Error::NoSteering`].
     pub fn prepare(&mut self, port: &str, expect: &[Expect], steers: bool) -> Result<(), Error> {
         let refused = |why: String| Error::NoSteering { port: port.to_owned(), why };
-        self.spread = self.read_spread().unwrap_or_default();
+        // A port that only sends receives no flows.
+        let steers = steers && !expect.is_empty();
+        self.spread = match self.read_spread() {
+            Err(why) if steers => return Err(refused(why.to_string())),
+            spread => spread.unwrap_or_default(),
+        };
         if self.spread.queues <= 1 {
             // There is nothing to predict, nor to steer.
             self.expected = ExpectedQueues::default();
             return Ok(());
         }
-        // A port that only sends receives no flows.
-        let steers = steers && !expect.is_empty();
         if steers {
             let rules = self.rules_for(expect).map_err(refused)?;
             if self.rules.as_ref().is_none_or(|(known, _)| *known != rules) {
@@ -114,6 +117,14 @@ impl Spreading {
                     rules.push(rule.ok_or("only UDP and TCP without extension headers can be steered")?);
                 }
             }
+        }
+        // Two rules of one flow would contradict each other.
+        let mut known: Vec<&Rule> = rules.iter().collect();
+        known.sort_by_key(|rule| rule.flow());
+        if known.windows(2).any(|both| both[0].flow() == both[1].flow()) {
+            return Err(
+                "two of its flows have equal addresses and ports, which a rule cannot distinguish".into()
+            );
         }
         Ok(rules)
     }

@@ -301,7 +301,7 @@ pub trait TestPort: Send {
         true
     }
     /// Finds out to which receive queues the expected flows come in the next trial. If `steers`, it steers
-    /// each of them to the core that it is the turn of, until it is asked anew or closed.
+    /// them to the cores in turn, until it is asked anew or closed.
     ///
     /// # Errors
     /// [`Error::NoSteering`]: flows are to be steered, and the port or its interface cannot do that.
