@@ -13,9 +13,25 @@ pub const fn common_multiple(a: u64, b: u64) -> u64 {
     }
 }
 
+/// The numbers of some frames in what repeats after `count` frames: of those with the numbers `turns` of each
+/// `all` frames, in their order until they repeat. `all` and `count` are more than 0.
+pub fn numbers_of_turns(turns: &[usize], all: usize, count: u64) -> impl Iterator<Item = u64> {
+    let all = all as u64;
+    let rounds = count / common_divisor(count, all).max(1);
+    (0..rounds).flat_map(move |round| turns.iter().map(move |turn| (*turn as u64 + round * all) % count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn some_frames_have_their_numbers() {
+        let numbers: Vec<u64> = numbers_of_turns(&[0, 3], 4, 6).collect();
+        assert_eq!(numbers, [0, 3, 4, 1, 2, 5]);
+        assert_eq!(numbers_of_turns(&[1], 2, 2).collect::<Vec<_>>(), [1]);
+    }
 
     #[test]
     fn divisors_and_multiples_are_common() {

@@ -1,7 +1,7 @@
 //! Patterns: the values that a header field takes from frame to frame.
 
 use crate::Mac;
-use crate::arithmetic::{common_divisor, common_multiple};
+use crate::arithmetic::{common_multiple, numbers_of_turns};
 use crate::flows::mixed;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -90,25 +90,21 @@ impl Pattern {
     /// values never repeat.
     pub fn of_turns(&self, turns: &[usize], all: usize) -> Option<Self> {
         let count = u64::from(self.count()?);
-        let all = all as u64;
         if let (Self::Steps { first, step, .. }, &[turn]) = (self, turns)
-            && count.is_multiple_of(all)
+            && count.is_multiple_of(all as u64)
         {
             return Some(Self::Steps {
                 first: first.wrapping_add(step.wrapping_mul(turn as u128)),
-                step: step.wrapping_mul(all.into()),
-                count: (count / all) as u32,
+                step: step.wrapping_mul(all as u128),
+                count: (count / all as u64) as u32,
             });
         }
         if self.is_one() || turns.is_empty() {
             return Some(self.clone());
         }
-        if common_multiple(count, all) > MOST_LISTED {
-            return None;
-        }
-        let rounds = count / common_divisor(count, all).max(1);
-        let numbers = (0..rounds).flat_map(|round| turns.iter().map(move |turn| *turn as u64 + round * all));
-        Some(Self::List(numbers.map(|n| self.value(n % count)).collect()))
+        let is_listed = common_multiple(count, all as u64) <= MOST_LISTED;
+        let values = || numbers_of_turns(turns, all, count).map(|n| self.value(n)).collect();
+        is_listed.then(|| Self::List(values()))
     }
 
     /// The number of values that it keeps in memory.

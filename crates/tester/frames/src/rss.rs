@@ -13,6 +13,32 @@ pub const KEY_BYTES: usize = 40;
 /// Bytes of the longest input: two addresses of IPv6, and two ports.
 const MOST_INPUT_BYTES: usize = 36;
 
+/// The key of Microsoft's "Verifying the RSS Hash Calculation".
+pub const VERIFICATION_KEY: [u8; KEY_BYTES] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+];
+/// The flows of the same: source with port, destination with port, and the hash of the addresses alone and
+/// with the ports, for tests of what parses frames.
+pub const VERIFICATION_FLOWS: [(&str, u16, &str, u16, u32, u32); 8] = [
+    ("66.9.149.187", 2794, "161.142.100.80", 1766, 0x323e_8fc2, 0x51cc_c178),
+    ("199.92.111.2", 14230, "65.69.140.83", 4739, 0xd718_262a, 0xc626_b0ea),
+    ("24.19.198.95", 12898, "12.22.207.184", 38024, 0xd2d0_a5de, 0x5c2b_394a),
+    ("38.27.205.30", 48228, "209.142.163.6", 2217, 0x8298_9176, 0xafc7_327f),
+    ("153.39.163.191", 44251, "202.188.127.2", 1303, 0x5d18_09c5, 0x10e8_28a2),
+    ("3ffe:2501:200:1fff::7", 2794, "3ffe:2501:200:3::1", 1766, 0x2cc1_8cd5, 0x4020_7d3d),
+    ("3ffe:501:8::260:97ff:fe40:efab", 14230, "ff02::1", 4739, 0x0f0c_461c, 0xdde5_1bbf),
+    (
+        "3ffe:1900:4545:3:200:f8ff:fe21:67cf",
+        44251,
+        "fe80::200:f8ff:fe21:67cf",
+        38024,
+        0x4b61_e985,
+        0x02d1_feef,
+    ),
+];
+
 /// The Toeplitz hash of `input` under `key`: the exclusive or, over all set bits of the input from the left,
 /// of the 32 bits of the key that begin at the same place. Behind its end a key has zeros.
 pub fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
@@ -141,31 +167,6 @@ mod tests {
     use core::net::IpAddr;
     use proptest::prelude::*;
 
-    /// Microsoft, "Verifying the RSS Hash Calculation": the key, and for each flow the hash of its addresses
-    /// alone, and with its ports.
-    const KEY: [u8; KEY_BYTES] = [
-        0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
-        0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
-        0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
-    ];
-    const SUITE: [(&str, u16, &str, u16, u32, u32); 8] = [
-        ("66.9.149.187", 2794, "161.142.100.80", 1766, 0x323e_8fc2, 0x51cc_c178),
-        ("199.92.111.2", 14230, "65.69.140.83", 4739, 0xd718_262a, 0xc626_b0ea),
-        ("24.19.198.95", 12898, "12.22.207.184", 38024, 0xd2d0_a5de, 0x5c2b_394a),
-        ("38.27.205.30", 48228, "209.142.163.6", 2217, 0x8298_9176, 0xafc7_327f),
-        ("153.39.163.191", 44251, "202.188.127.2", 1303, 0x5d18_09c5, 0x10e8_28a2),
-        ("3ffe:2501:200:1fff::7", 2794, "3ffe:2501:200:3::1", 1766, 0x2cc1_8cd5, 0x4020_7d3d),
-        ("3ffe:501:8::260:97ff:fe40:efab", 14230, "ff02::1", 4739, 0x0f0c_461c, 0xdde5_1bbf),
-        (
-            "3ffe:1900:4545:3:200:f8ff:fe21:67cf",
-            44251,
-            "fe80::200:f8ff:fe21:67cf",
-            38024,
-            0x4b61_e985,
-            0x02d1_feef,
-        ),
-    ];
-
     fn flow((from, from_port, to, to_port): (&str, u16, &str, u16), vlan: Option<u16>) -> Flow<IpAddr> {
         Flow {
             from_mac: Mac([2; 6]),
@@ -183,12 +184,13 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_the_verification_suite() {
-        for (from, from_port, to, to_port, addresses, ports) in SUITE {
+        for (from, from_port, to, to_port, addresses, ports) in VERIFICATION_FLOWS {
             let flow = |vlan| flow((from, from_port, to, to_port), vlan);
             for vlan in [None, Some(7)] {
                 let frame = udp_test(&flow(vlan), Size::with_fcs(128)).unwrap();
                 let packet = HashedPacket::of(&frame, frame.len()).unwrap();
-                let hashes = [Hashed::Addresses, Hashed::Ports].map(|over| packet.hash(&KEY, over));
+                let hashes =
+                    [Hashed::Addresses, Hashed::Ports].map(|over| packet.hash(&VERIFICATION_KEY, over));
                 assert_eq!(hashes, [addresses, ports], "{from} {vlan:?}");
                 let udp = if flow(None).from.0.is_ipv6() { PacketKind::UdpV6 } else { PacketKind::UdpV4 };
                 assert_eq!(packet.kind, udp, "{from}");
@@ -199,11 +201,11 @@ mod tests {
             frame[protocol] = ipv4::PROTOCOL_TCP;
             let tcp = HashedPacket::of(&frame, frame.len()).unwrap();
             assert!(matches!(tcp.kind, PacketKind::TcpV4 | PacketKind::TcpV6), "{:?}", tcp.kind);
-            assert!(tcp.hash(&KEY, Hashed::Ports) == ports && tcp.is_usual(), "{from}");
+            assert!(tcp.hash(&VERIFICATION_KEY, Hashed::Ports) == ports && tcp.is_usual(), "{from}");
             frame[protocol] = 132;
             let other = HashedPacket::of(&frame, frame.len()).unwrap();
             assert!(matches!(other.kind, PacketKind::Ipv4 | PacketKind::Ipv6), "{:?}", other.kind);
-            assert_eq!(other.hash(&KEY, Hashed::Ports), addresses, "{from}");
+            assert_eq!(other.hash(&VERIFICATION_KEY, Hashed::Ports), addresses, "{from}");
             assert!(!other.is_usual(), "{from}");
             let vxlan =
                 udp_test(&Flow { to: (to.parse().unwrap(), 4789), ..flow(None) }, Size::with_fcs(128));
@@ -217,7 +219,10 @@ mod tests {
         let mut frame = udp_test(&flow, Size::MIN).unwrap();
         frame[20] = 0x20;
         let packet = HashedPacket::of(&frame, frame.len()).unwrap();
-        assert_eq!((packet.kind, packet.hash(&KEY, Hashed::Ports)), (PacketKind::Ipv4, 0x323e_8fc2));
+        assert_eq!(
+            (packet.kind, packet.hash(&VERIFICATION_KEY, Hashed::Ports)),
+            (PacketKind::Ipv4, 0x323e_8fc2)
+        );
     }
 
     #[test]
@@ -236,9 +241,13 @@ mod tests {
     #[test]
     fn a_key_may_be_longer_or_shorter() {
         let input = [66, 9, 149, 187, 161, 142, 100, 80];
-        let longer: Vec<u8> = KEY.iter().copied().chain([0xa5; 12]).collect();
-        assert_eq!(toeplitz(&longer, &input), toeplitz(&KEY, &input));
-        assert_eq!(toeplitz(&KEY[..12], &input), toeplitz(&KEY, &input), "as long as it covers the input");
+        let longer: Vec<u8> = VERIFICATION_KEY.iter().copied().chain([0xa5; 12]).collect();
+        assert_eq!(toeplitz(&longer, &input), toeplitz(&VERIFICATION_KEY, &input));
+        assert_eq!(
+            toeplitz(&VERIFICATION_KEY[..12], &input),
+            toeplitz(&VERIFICATION_KEY, &input),
+            "as long as it covers the input"
+        );
         assert_eq!(toeplitz(&[], &input), 0);
     }
 
@@ -265,7 +274,7 @@ mod tests {
                     place.copy_from_slice(&kind);
                 }
                 let packet = HashedPacket::of(&frame, frame.len());
-                let _ = packet.map(|packet| packet.hash(&KEY, Hashed::Ports));
+                let _ = packet.map(|packet| packet.hash(&VERIFICATION_KEY, Hashed::Ports));
             }
         }
     }

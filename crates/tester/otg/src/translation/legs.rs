@@ -2,7 +2,7 @@
 
 use super::devices::Station;
 use kpps_frames::Mix;
-use kpps_frames::arithmetic::{common_divisor, common_multiple};
+use kpps_frames::arithmetic::{common_multiple, numbers_of_turns};
 use kpps_frames::stack::Stack;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,14 +112,11 @@ impl Leg {
             return Some((stack.clone(), sizes.clone()));
         }
         let own = stack.of_turns(&self.turns, self.all_turns)?;
-        let count = period.len().max(1);
-        let repeat = count / (common_divisor(count as u64, self.all_turns as u64) as usize).max(1);
         if sizes.only().is_some() {
             return Some((own, sizes.clone()));
         }
-        let rounds =
-            (0..repeat).flat_map(|round| self.turns.iter().map(move |turn| turn + round * self.all_turns));
-        Some((own, sizes.some_of(rounds.filter_map(|n| period.get(n % count).copied()).collect())))
+        let numbers = numbers_of_turns(&self.turns, self.all_turns, period.len().max(1) as u64);
+        Some((own, sizes.some_of(numbers.filter_map(|n| period.get(n as usize).copied()).collect())))
     }
 }
 

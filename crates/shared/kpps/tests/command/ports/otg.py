@@ -52,6 +52,13 @@ def transmit(state, *names):
     return api.set_control_state(control).warnings
 
 
+def start_captures():
+    """Starts the captures of all ports that have one."""
+    control = api.control_state()
+    control.port.capture.state = "start"
+    api.set_control_state(control)
+
+
 def refuses(call, argument):
     try:
         call(argument)
@@ -133,9 +140,7 @@ def links():
     request.port.port_names = []
     ports = lambda: {metric.name: metric for metric in api.get_metrics(request).port_metrics}
     assert [ports()[name].link for name in ("p1", "p2")] == ["up", "up"], ports()
-    control = api.control_state()
-    control.port.capture.state = "start"
-    api.set_control_state(control)
+    start_captures()
     assert [ports()[name].capture for name in ("p1", "p2")] == ["stopped", "started"], ports()
     transmit("start")
     until("through", lambda: metrics()["f"].transmit == "stopped")
@@ -335,9 +340,7 @@ def mesh():
     capture = config.captures.capture(name="c")[-1]
     capture.port_names, capture.format = ["p3"], "pcap"
     api.set_config(config)
-    control = api.control_state()
-    control.port.capture.state = "start"
-    api.set_control_state(control)
+    start_captures()
     assert [port_metrics()[name].capture for name in ("p1", "p2", "p3")] == ["stopped", "stopped", "started"]
     transmit("start")
     counted = [" to ".join(ends) for ends in packets]
@@ -403,14 +406,19 @@ def independent_pairs():
     assert transmit("stop") == [], found
 
 
+def station_of_network(config, n, port, gateway):
+    """A device with one address in a network of all ports."""
+    ethernet = config.devices.device(name=f"d{n}")[-1].ethernets.ethernet()[-1]
+    ethernet.name, ethernet.mac, ethernet.connection.port_name = f"e{n}", f"02:00:00:00:66:0{n}", port
+    ip = ethernet.ipv4_addresses.ipv4()[-1]
+    ip.name, ip.address, ip.gateway = f"ip {n}", f"198.21.0.{n + 1}", f"198.21.0.{gateway}"
+
+
 def circle_of_stations():
     """Three stations of three ports, each of which is the router of the one before it."""
     config = three_ports()
     for n in range(3):
-        ethernet = config.devices.device(name=f"d{n}")[-1].ethernets.ethernet()[-1]
-        ethernet.name, ethernet.mac, ethernet.connection.port_name = f"e{n}", f"02:00:00:00:66:0{n}", f"p{n + 1}"
-        ip = ethernet.ipv4_addresses.ipv4()[-1]
-        ip.name, ip.address, ip.gateway = f"ip {n}", f"198.21.0.{n + 1}", f"198.21.0.{(n + 1) % 3 + 1}"
+        station_of_network(config, n, f"p{n + 1}", (n + 1) % 3 + 1)
     for n in range(3):
         station_flow(config, f"from {n}", "ipv4", [f"ip {n}"], [f"ip {(n + 1) % 3}"], packets=60 + n)
     api.set_config(config)
@@ -431,11 +439,8 @@ def crowd_of_stations():
     config = three_ports()
     config.ports.port(name="p4", location="eth4")
     for n, port in enumerate(["p1", "p1", "p2", "p3", "p4"]):
-        ethernet = config.devices.device(name=f"d{n}")[-1].ethernets.ethernet()[-1]
-        ethernet.name, ethernet.mac, ethernet.connection.port_name = f"e{n}", f"02:00:00:00:55:0{n}", port
-        ip = ethernet.ipv4_addresses.ipv4()[-1]
         # There is no router at this address, and none is needed.
-        ip.name, ip.address, ip.gateway = f"ip {n}", f"198.21.0.{n + 1}", "198.21.0.99"
+        station_of_network(config, n, port, 99)
     mesh = station_flow(config, "mesh", "ipv4", ["d0", "d1", "d2"], ["d3", "d4"], packets=301)
     mesh.tx_rx.device.bidirectional = True
     mesh.metrics.loss = mesh.metrics.timestamps = mesh.metrics.latency.enable = True
@@ -445,9 +450,7 @@ def crowd_of_stations():
     capture = config.captures.capture(name="c")[-1]
     capture.port_names, capture.format = ["p3"], "pcap"
     api.set_config(config)
-    control = api.control_state()
-    control.port.capture.state = "start"
-    api.set_control_state(control)
+    start_captures()
     transmit("start")
     until("through", lambda: metrics()["mesh"].transmit == "stopped" and metrics()["kept"].frames_rx > 60)
     found = metrics()["mesh"]
@@ -490,9 +493,7 @@ def tagged():
     capture = config.captures.capture(name="c")[-1]
     capture.port_names, capture.format = ["p2"], "pcap"
     api.set_config(config)
-    control = api.control_state()
-    control.port.capture.state = "start"
-    api.set_control_state(control)
+    start_captures()
     transmit("start")
     until("through", through)
     warnings = transmit("stop")
@@ -870,9 +871,7 @@ def several_stations():
     request.choice, request.ipv6_neighbors.ethernet_names = "ipv6_neighbors", ["ea", "ed"]
     six = sorted((it.ethernet_name, it.ipv6_address) for it in api.get_states(request).ipv6_neighbors)
     assert six == [("ea", "2001:2:0:18::fe"), ("ed", "2001:2:0:19::fe")], six
-    captures = api.control_state()
-    captures.port.capture.state = "start"
-    api.set_control_state(captures)
+    start_captures()
     transmit("start")
     answer_pings()
     until("through", through)
@@ -928,9 +927,7 @@ def vlan_stations():
     api.set_config(config)
     found = {it.ethernet_name: it.link_layer_address[-2:] for it in neighbors_of_stations()}
     assert found == {"etwin": "04", "ea": "03", "eb": "02", "eother": "01"}, found
-    control = api.control_state()
-    control.port.capture.state = "start"
-    api.set_control_state(control)
+    start_captures()
     transmit("start")
     until("through", through)
     assert [metrics()["f"].frames_tx, metrics()["f"].frames_rx] == [90, 90], metrics()
